@@ -132,9 +132,8 @@ class Table:
     def _csv(self, file: BinaryIO) -> Iterator[Row]:
         # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
         csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
-        head = self._begun(file.readline()).replace(b"\r", b" ")  # the module refuses one within
-        first = head.decode("utf-8", "surrogateescape")
-        delimiter = max(",;\t", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
+        first = self._begun(file.readline()).decode("utf-8", "surrogateescape").splitlines()
+        delimiter = max(",;\t", key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
         file.seek(0)
         # Wrong bytes become what no text holds, so that they cost their own row alone.
         text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")

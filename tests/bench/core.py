@@ -2,10 +2,9 @@
 
     python tests/bench/core.py coverage|width|false|delay|traffic|slices|versions|judge [--runs 100]
     python tests/bench/core.py gate [--runs 60]   # so many seconds
-    python tests/bench/core.py kill [--runs 20]   # so many kills
 
 Simulated traffic of which the truth is known; each prints rows of a table in Markdown, and takes
-minutes on two cores with 100 runs. `cost`, `gate` and `kill` start a Redis server on loopback.
+minutes on two cores with 100 runs. `cost` and `gate` start a Redis server on loopback.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import statistics
 import sys
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import NormalDist
@@ -47,11 +45,9 @@ from ragmonitor.store import (  # noqa: E402
     BET_S,
     DAY_S,
     HOUR_S,
-    TOTALS,
     Admission,
     Memory,
     Redis,
-    Settlement,
     Sqlite,
     Store,
     StoreUnavailableError,
@@ -561,7 +557,7 @@ def judge(runs: int) -> None:
             print(f"| {text}, 4 → 14 % | {slip} | {counts} |", flush=True)
 
 
-# --- cost, the gate, kills ------------------------------------------------------------------------
+# --- cost, the gate -------------------------------------------------------------------------------
 
 
 def cost(runs: int) -> None:
@@ -688,107 +684,6 @@ def gate(runs: int) -> None:
                 )
 
 
-def _fleet_worker(url: str, name: str) -> None:
-    """Take records, draw, judge and settle for ever: what `kill` kills."""
-    store = Redis(*connect(url), "fleet")
-    client, stream = store.client, store.key("records")
-    while True:
-        taken = client.xautoclaim(stream, "workers", name, 500, "0-0", count=16)[1]
-        if not taken:
-            read = client.xreadgroup("workers", name, {stream: ">"}, count=16, block=100)
-            taken = [each for _, entries in read or [] for each in entries]
-        for entry, fields in taken:
-            if not fields:
-                continue
-            number = fields[b"n"].decode()
-            [decision] = store.decisions([number])
-            answer = _fleet_answer(number, decision.bucket if decision else -1)
-            done = Settlement(number, entry=entry.decode())
-            ledger = Ledger()
-            if answer.is_drawn and not decision:
-                ledger.note(answer)
-                added = store.add(ledger.take(), [done._replace(decision="{}")], consumer=name)
-                if added.refused:
-                    continue
-                answer.bucket = added.bucket
-            if answer.is_drawn:
-                ledger.settle(answer, {SIGNAL: Outcome(1.0, float(int(number) % 5 == 0))})
-            else:
-                ledger.note(answer)
-            store.add(ledger.take(), [done], consumer=name)
-
-
-def _fleet_answer(number: str, bucket: int) -> Answer:
-    drawn = zlib.crc32(number.encode()) % 2 == 0
-    return Answer(
-        id=number, at_s=1_800_000_000.0 + int(number), chance=0.5, rate=0.5, is_drawn=drawn,
-        bucket=bucket, expected={SIGNAL: Outcome(1.0, 0.1)},
-    )  # fmt: skip
-
-
-def kill(runs: int) -> None:
-    """Print whether a fleet's sums are those of one process, whoever is killed; `--runs` kills."""
-    records, twice = 40 * runs, runs
-    with tempfile.TemporaryDirectory() as folder, running_redis(Path(folder), fsync="no") as server:
-        store = Redis(*connect(server.url), "fleet")
-        client, stream = store.client, store.key("records")
-        client.xgroup_create(stream, "workers", id="0", mkstream=True)
-        context, rng = multiprocessing.get_context("spawn"), random.Random(1)
-        workers = [
-            context.Process(target=_fleet_worker, args=(server.url, f"w{n}")) for n in range(3)
-        ]
-        for worker in workers:
-            worker.start()
-        kills = 0
-        for n in range(records):
-            client.xadd(stream, {"n": n})
-            if n % (records // twice) == 0:
-                client.xadd(stream, {"n": n})  # its producer puts it twice
-            if n % (records // runs) == records // runs - 1:
-                time.sleep(rng.random())
-                victim = rng.randrange(3)
-                workers[victim].kill()
-                workers[victim].join()
-                kills += 1
-                workers[victim] = context.Process(
-                    target=_fleet_worker, args=(server.url, f"w{victim}.{kills}")
-                )
-                workers[victim].start()
-        end_s = time.monotonic() + 60
-        while client.xlen(stream) and time.monotonic() < end_s:
-            time.sleep(0.2)
-        for worker in workers:
-            worker.kill()
-        ledger = Ledger()
-        for n in range(records):
-            answer = _fleet_answer(str(n), 0)
-            ledger.note(answer)
-            if answer.is_drawn:
-                ledger.settle(answer, {SIGNAL: Outcome(1.0, float(n % 5 == 0))})
-        expected, worst, vectors, wrong = ledger.take(), 0.0, 0, 0
-        for name, rows in expected.items():
-            found = store.read(name)
-            if name[0] == "b":  # draws stand in buckets of the server's clock
-                found = {}
-                for t in store.names("b"):
-                    merge(found, store.read(f"b{t}"))
-            wrong += rows.keys() != found.keys()
-            for field, row in rows.items():
-                vectors += 1
-                other = found.get(field, [math.inf] * len(row))
-                pairs = [*zip(row, other, strict=True)]
-                if name == TOTALS:  # rises and falls are counted apart, by batch
-                    up, down = pairs[3::2], pairs[4::2]
-                    net = zip(up, down, strict=True)
-                    pairs[3:] = [(a - c, b - d) for (a, b), (c, d) in net]
-                worst = max(worst, *(abs(a - b) / max(1.0, abs(a)) for a, b in pairs))
-        print(
-            f"kill -9 on Redis: {kills} kills, {records} records and {twice} duplicates: "
-            f"{vectors} vectors, {wrong} buckets with other fields, largest relative difference "
-            f"{worst:.1e}, left on the stream {client.xlen(stream)}"
-        )
-
-
 def _map(function: Callable[..., Any], work: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Return what a function returns, on two processes."""
     with multiprocessing.get_context("fork").Pool(2) as pool:
@@ -797,7 +692,7 @@ def _map(function: Callable[..., Any], work: Sequence[tuple[Any, ...]]) -> list[
 
 COMMANDS: dict[str, Callable[[int], None]] = {
     each.__name__: each
-    for each in (coverage, width, false, delay, traffic, slices, versions, judge, cost, gate, kill)
+    for each in (coverage, width, false, delay, traffic, slices, versions, judge, cost, gate)
 }
 
 

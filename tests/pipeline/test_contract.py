@@ -15,16 +15,6 @@ def tell(story: Story, monitor: Monitor) -> None:
         i.answered(story.answer, prompt=prompt, usage=story.usage)
 
 
-# In plain code nobody sees a retriever or a model fail, nor what a stream was asked and used.
-PLAIN = [story for story in STORIES if not story.fails and not story.streamed]
-
-
-@pytest.mark.parametrize("story", PLAIN, ids=str)
-def test_the_story_is_captured_as_it_was_told(story: Story) -> None:
-    """Query, chunks, answer, usage, status, caller, prompt; nothing is left open."""
-    check_story(story, tell)
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -111,23 +111,6 @@ def test_an_argument_that_is_none_is_the_caller_s_error_and_nothing_else_is_rais
     monitor.feedback("too late", True)
 
 
-def test_every_task_has_its_own_id():
-    async def ask(monitor, number):
-        async with monitor.interaction(query=str(number)) as i:
-            await asyncio.sleep(0)
-            i.answered("x")
-        await asyncio.sleep(0)
-        return i.id, monitor.current_id()
-
-    async def all_at_once(monitor):
-        return await asyncio.gather(*(ask(monitor, number) for number in range(20)))
-
-    with Monitor(service="test", server=False) as monitor:
-        pairs = asyncio.run(all_at_once(monitor))
-    assert all(made == current for made, current in pairs)
-    assert len(set(pairs)) == 20
-
-
 @pytest.mark.parametrize("kind", ["async", "thread", "nested task"])
 def test_the_response_names_the_interaction(kind):
     """However the endpoint runs: FastAPI runs plain functions on another thread."""

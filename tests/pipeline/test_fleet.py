@@ -172,17 +172,6 @@ def test_two_workers_of_which_one_is_killed_count_each_answer_once(fleet: Fleet,
     assert max(raised.values()) == 1
 
 
-def test_workers_share_a_budget(fleet: Fleet):
-    """Ten calls at the beginning, whoever makes them and is killed then."""
-    fleet.calls_per_day = 240.0
-    killed, _, _ = fleet.start(), fleet.start(), fleet.start()
-    fleet.stream.put([encode(each) for each in answers(100)])
-    until("somebody is asked", lambda: fleet.noted("asked"))
-    fleet.kill(killed)
-    fleet.ended()
-    assert 1 <= len(fleet.noted("asked")) <= 10
-
-
 @pytest.mark.slow
 def test_twenty_kills_in_a_minute(fleet: Fleet, tmp_path: Path):
     """Three workers, of which always one more is killed and replaced."""

@@ -13,12 +13,7 @@ from typing import Any
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.pipeline.back_half.stream_sender import StreamSender
-from ragmonitor.redaction import Redactor
-from ragmonitor.runtime.feedback import feedback_of
 from ragmonitor.runtime.queues import MemoryQueue
-from ragmonitor.settings import Settings
-from tests.support.in_memory_stream import InMemoryStream
 from tests.support.scrape import outcomes, total
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the helper needs POSIX")
@@ -50,11 +45,6 @@ def put_after(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) 
     monkeypatch.setattr(MemoryQueue, "put", late)
 
 
-def sender() -> StreamSender:
-    settings = Settings.load(**QUIET, send_to="redis://127.0.0.1:1")
-    return StreamSender(settings, redactor=Redactor(), poll=lambda: 0, open_stream=InMemoryStream)
-
-
 # The end of a monitor
 
 
@@ -67,11 +57,3 @@ def test_what_is_handed_over_while_the_monitor_closes_is_counted(monkeypatch, wo
     put_after(monkeypatch, lambda: monitor.close(60))
     answer(monitor)
     assert sums(monitor) == (2.0, Counter(scored=1, shutdown=1))
-
-
-def test_feedback_that_comes_while_the_monitor_closes_is_counted(monkeypatch):
-    """It waits in the queue of answers."""
-    back = sender()
-    put_after(monkeypatch, lambda: back.close(60))
-    back.feedback(feedback_of("a" * 32, True, kind="thumbs", at_s=1.0))
-    assert total(back.registry, "ragmonitor_dropped_total", reason="feedback_lost") == 1

@@ -88,28 +88,6 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
     assert "needs its token" in refused.stderr
 
 
-@pytest.mark.parametrize("content", ["none", "hashed"])
-def test_a_withheld_text_is_in_no_incident(tmp_path, content):
-    """Neither in the folder nor on the page."""
-    server = {"ui": True, "port": 0}
-    with alarmed(server=server, state=tmp_path / "state", content=content) as monitor:
-        told, _ = get(f"{monitor.ui_url}incidents/latest.md")
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "state").glob("*.db*"))
-    assert b"hallucination" in kept
-    for text in (told, kept.decode(errors="replace")):
-        assert "Helsinki" not in text
-        assert "free of charge" not in text
-        assert SOURCE not in text
-
-
-def test_a_page_of_an_incident_that_is_not_there_is_not_found():
-    """Whatever its name."""
-    with alarmed(server={"ui": True, "port": 0}) as monitor:
-        for name in ("incidents/none", "incidents/..%2fstate.json", "incidents/latest.exe"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                get(f"{monitor.ui_url}{name}")
-
-
 @pytest.mark.parametrize("worker", ["thread", "process"])
 def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(tmp_path, worker):
     """A quarter of the answers, while the rate of all keeps to its objective; wherever it runs."""

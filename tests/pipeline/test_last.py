@@ -42,13 +42,6 @@ def test_the_newest_report_says_what_is_not_supported(monitor: Monitor) -> None:
     assert "Napoleon" in shown.splitlines()[-1]
 
 
-def test_a_field_that_says_otherwise_is_named(monitor: Monitor) -> None:
-    with monitor.interaction(query="Is there Wi-Fi?") as i:
-        i.retrieved(['{"name": "Elm Books", "wifi": false}'])
-        i.answered("Elm Books has Wi-Fi.")
-    assert "; wifi: False; chunk 1:" in str(monitor.last())
-
-
 def test_a_notebook_marks_the_sentence_and_runs_nothing_of_it(monitor: Monitor) -> None:
     ask(
         monitor,

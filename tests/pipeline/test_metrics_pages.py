@@ -30,7 +30,6 @@ SECONDS = 200
 """Longer than anybody looks; it is ended before."""
 RATE = 20
 NUMBERS = ROOT / "docs" / "statistics.md"
-METRICS = ROOT / "docs" / "metrics.md"
 PROMQL = re.findall(r"```promql\n(.*?)```", NUMBERS.read_text(encoding="utf-8"), re.DOTALL)
 
 
@@ -126,11 +125,6 @@ def promtool(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_there_are_expressions():
-    """So that the tests below are of something."""
-    assert PROMQL
-
-
 @pytest.mark.stack
 def test_expressions_parse(tmp_path: Path):
     """As the rules of a real Prometheus."""
@@ -146,10 +140,3 @@ def test_commands_on_the_page_are_there():
     files = set(re.findall(r"tests/[\w/]+\.py", text))
     assert files
     assert [file for file in files if not (ROOT / file).is_file()] == []
-
-
-def test_links_lead_somewhere():
-    """To pages of this folder."""
-    for page in (NUMBERS, METRICS):
-        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).is_file(), f"{page.name}: {link}"

@@ -9,7 +9,6 @@ from ragmonitor import (
     JudgeSettings,
     Monitor,
     ServerSettings,
-    SettingsError,
 )
 from ragmonitor.settings import ContentSettings
 from ragmonitor.testing import ListExporter, ScriptedJudge
@@ -85,27 +84,6 @@ def test_refusals_do_not_pile_up_while_the_worker_hangs():
         free.set()
         assert monitor.flush(30)
         assert total(monitor.registry, "ragmonitor_interactions_total") == 12_001
-
-
-def test_a_chosen_set_of_evaluators_is_all_there_is(reports):
-    """`evaluators=` limits what is scored and counted."""
-    with Monitor(
-        service="test",
-        server=ServerSettings(port=0),
-        evaluators=("faithfulness",),
-        exporters=[reports],
-    ) as monitor:
-        monitor.observe(interaction())
-        assert monitor.flush(60)
-    assert [e.evaluator for e in reports.reports[0].evaluations] == ["faithfulness@1"]
-
-
-def test_settings_and_options_together_are_refused():
-    """Which of the two would win nobody could say."""
-    from ragmonitor.settings import Settings
-
-    with pytest.raises(SettingsError, match="not both"):
-        Monitor(service="test", settings=Settings.load())
 
 
 def test_two_monitors_of_one_process_keep_apart(reports):

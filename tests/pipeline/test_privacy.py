@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmonitor import JsonLines, Monitor, SettingsError
+from ragmonitor import JsonLines, Monitor
 from ragmonitor.runtime.errors import MissingExtraError
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.stories import assessment, interaction
@@ -88,18 +88,3 @@ def test_a_redaction_that_is_not_installed_is_told_at_once(monkeypatch):
     monkeypatch.setattr("ragmonitor.redaction.personal.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"ragmonitor\[personal\]"):
         monitor(content={"redaction": ("secrets", "personal")})
-
-
-def test_a_redaction_that_does_not_exist_is_told_at_once():
-    """A misspelt one would redact nothing."""
-    with pytest.raises(SettingsError, match="secret"):
-        monitor(content={"redaction": ("secret",)})
-
-
-def test_redaction_can_be_switched_off():
-    """`content.redaction` is empty: texts are as they were."""
-    reports = ListExporter()
-    with monitor(content={"redaction": ()}, exporters=[reports]) as made:
-        made.observe(interaction(answer=f"Use {KEY}."))
-        assert made.flush(60)
-    assert reports.reports[0].interaction.answer == f"Use {KEY}."

@@ -79,18 +79,6 @@ def test_a_file_without_a_question_to_ask_is_no_success(folder):
     assert "skipped" not in told
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("@pytest.mark.rag(goldens='none.jsonl')\ndef test_x(golden): ...", "none.jsonl"),
-        ("@pytest.mark.rag(goldens=[])\ndef test_x(): ...", "an argument `golden`"),
-    ],
-)
-def test_wrong_use_is_said(tmp_path, body, message):
-    (tmp_path / "test_app.py").write_text(f"import pytest\n{body}\n")
-    assert message in run(tmp_path, plugins=())
-
-
 def test_a_run_that_does_not_use_it_imports_next_to_nothing(tmp_path):
     """The package's door and the plugin: no judge, no settings, no framework."""
     (tmp_path / "test_app.py").write_text(

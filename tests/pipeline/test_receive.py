@@ -17,8 +17,9 @@ from opentelemetry.sdk.trace.export import (
     SpanExporter,
 )
 
+from tests.contract.kit_outputs import attributes
 from tests.pipeline.test_otel_spans import quiet_instrumentations
-from tests.support.otlp_receiver import otlp_receiver, plain
+from tests.support.otlp_receiver import otlp_receiver
 from tests.support.receiving import (
     Receiving,
     answer,
@@ -120,5 +121,5 @@ def test_scores_are_linked_to_the_spans_that_came(monkeypatch: pytest.MonkeyPatc
     assert carrier.trace_id == (77).to_bytes(16, "big")
     assert carrier.parent_span_id == (1).to_bytes(8, "big")
     assert [link.span_id for link in carrier.links] == [(1).to_bytes(8, "big")]
-    assert "evaluations.0.evaluation.score" in plain(carrier.attributes)
+    assert "evaluations.0.evaluation.score" in attributes(carrier.attributes)
     assert len(spans) == 1

@@ -137,16 +137,6 @@ def test_a_record_that_workers_died_of_is_buried(monkeypatch):
     assert stream.state().buried == 1
 
 
-def test_workers_share_a_stream():
-    """Each record is scored by one of them."""
-    stream = InMemoryStream()
-    with Work(stream) as first, Work(stream) as second:
-        stream.put([encode(each) for each in answers(600)])
-        until("all are done", lambda: first.counted() + second.counted() == 600)
-        until("all are settled", lambda: stream.state().open == 0)
-    assert sorted([*first.ids, *second.ids]) == [each.id for each in answers(600)]
-
-
 class BrokenStream(InMemoryStream):
     """Cannot be reached while it is down."""
 

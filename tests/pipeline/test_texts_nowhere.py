@@ -16,9 +16,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmonitor import Cause, JudgeError, Monitor
+import ragmonitor_langchain
+import ragmonitor_llama_index
+from integrations.langchain.tests.conftest import Notes, lcel
+from integrations.llama_index.tests.scripted import ListRetriever, query_engine
+from ragmonitor import Cause, JudgeError, LlmJudge, Monitor
 from ragmonitor.records import Chunk
 from ragmonitor.testing import ListExporter, ScriptedJudge
+from ragmonitor_langchain.driver import AnsweringModel
+from tests.support.openai_server import OpenAiServer, refused, truthful
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
 from tests.support.stories import assessment, interaction
 
@@ -165,3 +171,65 @@ def test_what_redaction_takes_out_is_in_no_log(everything, caplog):
         assert made.flush(60)
     assert "the key [redacted:api_key] is wrong" in caplog.text
     assert KEY not in everything()
+
+
+async def at_once(_seconds: float) -> None:
+    """Wait for nothing between two attempts."""
+
+
+def echo(status):
+    return lambda request: refused(status, f"cannot read: {request.user[-300:]}")
+
+
+REPLIES = {
+    "truth": truthful,
+    "no JSON": CANARY,
+    "a refusal": echo(400),
+    "no key": echo(401),
+    "a fault": echo(500),
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("reply", REPLIES)
+def test_no_text_gets_out_through_a_model(everything, content, reply):
+    """Neither what a real litellm is sent, nor what a provider says of it, at any level of log."""
+    with OpenAiServer(REPLIES[reply]) as server:
+        judge = LlmJudge("openai/judge", api_base=server.api_base, api_key="none", pause=at_once)
+        budget = {"calls_per_day": 10**6}
+        made = Monitor("test", judge=judge, sample=1.0, budget=budget, content=content)
+        with made:
+            made.observe(interaction(**TOLD))
+            assert made.flush(60)
+        assert server.chats
+    assert "Winterbottom" not in everything()
+
+
+def quote(_question):
+    raise ValueError(CANARY)
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_no_text_gets_out_through_a_framework(everything, content):
+    """Its exceptions, and those of a retriever and of a model, quote what they were given."""
+    question, error = f"What is {CANARY}?", ValueError(CANARY)
+    with Monitor("test", content=content) as made:
+        ragmonitor_langchain.instrument(made)
+        ragmonitor_llama_index.instrument(made)
+        try:
+            lcel().chain.invoke(question)
+            query_engine().query(question)
+            model = AnsweringModel(respond=quote)
+            for ask in (
+                lcel(Notes(failure=error)).chain.invoke,
+                lcel(llm=model).chain.invoke,
+                query_engine(retriever=ListRetriever([], error)).query,
+            ):
+                with pytest.raises(ValueError, match=CANARY):
+                    ask(question)
+        finally:
+            ragmonitor_langchain.uninstrument()
+            ragmonitor_llama_index.uninstrument()
+        assert made.flush(60)
+    assert "Winterbottom" not in everything()
+    assert "ValueError" in everything()

@@ -173,23 +173,6 @@ def test_a_worker_that_dies_loses_no_count(caplog) -> None:
     assert "what it had in hand is counted as internal_error" in caplog.text
 
 
-def test_what_comes_after_the_end_is_counted() -> None:
-    """As on a thread: captured, unscored, cause shutdown; what was counted before stays."""
-    monitor = Monitor(**QUIET, worker="process")
-    answer(monitor)
-    assert monitor.close(30)
-    assert monitor.last() is not None
-    for n in range(1, 4):
-        answer(monitor)
-        assert sums(monitor) == (1.0 + n, Counter(scored=1, shutdown=n))
-    assert total(monitor.registry, "ragmonitor_dropped_total", reason="shutdown") == 3
-
-    unused = Monitor(**QUIET, worker="process")
-    assert unused.close(30)
-    answer(unused)
-    assert sums(unused) == (1.0, Counter(shutdown=1))
-
-
 def test_a_full_queue_holds_neither_the_application_nor_a_scrape() -> None:
     """A worker that stands still costs no time; what is dropped is counted."""
     with Monitor(**QUIET, worker="process", capture={"queue_size": 10}) as monitor:
@@ -333,36 +316,6 @@ def test_a_worker_ends_with_its_application(end: str) -> None:
             assert b"ragmonitor worker --service support-bot" in said
         process.wait(60)
     until("it has ended", lambda: not is_alive(pid))
-
-
-def test_a_forked_child_has_a_worker_of_its_own() -> None:
-    """Parent and child are counted apart, and the child's end does not end the parent's worker."""
-    with Monitor(**QUIET, worker="process") as monitor:
-        answer(monitor)
-        assert monitor.flush(30)
-        pid = worker_of(monitor)
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                answer(monitor)
-                answer(monitor)
-                flushed = monitor.flush(30)
-                told = [flushed, sums(monitor)[0], worker_of(monitor)]
-                os.write(write, json.dumps(told).encode())
-                monitor.close()
-            finally:
-                os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as pipe:
-            flushed, captured, other = json.loads(pipe.read())
-        os.waitpid(child, 0)
-        assert (flushed, captured) == (True, 2)
-        assert other not in {None, pid}
-        until("it has ended", lambda: not is_alive(other))
-        answer(monitor)
-        assert monitor.flush(30)
-        assert (sums(monitor)[0], worker_of(monitor)) == (2.0, pid)
 
 
 # Faults

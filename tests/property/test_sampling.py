@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -159,47 +153,6 @@ def test_a_trace_lies_among_those_that_were_kept(threshold, value, explicit):
         assert 0 <= place < among <= WHOLE
 
 
-ELSEWHERE = """
-import json, sys
-from dataclasses import replace
-from ragmonitor.records import SpanReference
-from ragmonitor.sampling import AdaptiveSampler
-from ragmonitor.testing import ManualClock
-from tests.support.stories import interaction
-
-sampler = AdaptiveSampler(0.3, clock=ManualClock())
-drawn = []
-for number in range(400):
-    caller = SpanReference(
-        trace_id=f"{number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128:032x}",
-        span_id="b7ad6b7169203331",
-        trace_state=("", "ot=th:0", f"ot=rv:{number * 0x9E3779B97F4A7C % 2**56:014x}")[number % 3],
-    )
-    told = interaction(id=f"i{number}", session_id=f"s{number // 7}", caller=caller)
-    drawn.append(sampler.draw(told).drawn)
-print(json.dumps(drawn))
-"""
-
-
-def test_processes_agree_on_every_coin():
-    """Equal ids and traces fall alike, whatever the process's hash seed."""
-    drawn = [
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-c", ELSEWHERE],
-                env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=60,
-            ).stdout
-        )
-        for seed in ("1", "2")
-    ]
-    assert drawn[0] == drawn[1]
-    assert 60 < sum(drawn[0]) < 180
-
-
 # Bursts that are worse
 
 
@@ -253,78 +206,3 @@ def test_one_over_the_chance_is_the_right_weight():
     assert abs(weighted - bad_answers) < 4 * math.sqrt(variance)
     for began in drawn:
         assert sum(began <= at <= began + HOUR_S for at in drawn) <= 80
-
-
-SPENDER = """
-import json, random, sys, threading, time
-from dataclasses import replace
-from pathlib import Path
-from ragmonitor.sampling import AdaptiveSampler
-from ragmonitor.store import Budget, Sqlite
-from tests.support.stories import interaction
-
-folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-
-def now():  # a second is an hour
-    return 1_000_000.0 + (time.time() - began) * 3_600
-
-budget = Budget(Sqlite(folder / "a.db", "s", clock=now), per_hour=40.0, unit="calls")
-sampler = AdaptiveSampler(
-    1.0, clock=now, budget=budget, expected_cost=lambda _: 1.0, always=("t",),
-)
-told = interaction()
-spent = []
-
-def work(thread):
-    number = 0
-    while time.time() < began + 3.0:
-        number += 1
-        if number % 40 == 0:
-            time.sleep(0.05)  # bursts, with pauses between
-        chance = sampler.draw(replace(
-            told,
-            id=f"{name}.{thread}.{number}",
-            tags=("t",) if number % 3 == 0 else (),
-            attributes={"route": str(number % 5)},
-        ))
-        assert chance.drawn or not chance.reserved
-        if chance.reserved:
-            spent.append(now())
-            sampler.refund(chance, 1.0)
-
-threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(json.dumps(spent))
-"""
-
-
-@pytest.mark.slow
-def test_threads_and_processes_together_never_exceed_an_hour(tmp_path):
-    """Three processes of two threads each, on one file, in bursts, over three hours of its clock.
-
-    What is noted is noted after it was taken, by each thread once: six may fall into a window that
-    were taken before it.
-    """
-    began = subprocess.run(
-        [sys.executable, "-c", "import time; print(time.time() + 1.5)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", SPENDER, str(tmp_path), str(n), began],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-        )
-        for n in range(3)
-    ]
-    each = [json.loads(process.communicate(timeout=60)[0]) for process in running]
-    spent = sorted(at for one in each for at in one)
-    assert all(one for one in each)
-    most = max(sum(began <= at <= began + HOUR_S for at in spent) for began in spent)
-    assert 25 <= most <= 40 + 6

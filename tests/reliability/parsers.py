@@ -156,13 +156,7 @@ def _parquet() -> bytes:
 def _endpoint() -> Endpoint:
     registry = CollectorRegistry(auto_describe=True)
     Gauge("temperature", "of something", registry=registry).set(1)
-    endpoint = Endpoint(
-        registry,
-        host="127.0.0.1",
-        port=0,
-        shared=False,
-        state=dict,
-    )
+    endpoint = Endpoint(registry, host="127.0.0.1", port=0, shared=False, state=dict)
     endpoint.open()
     return endpoint
 

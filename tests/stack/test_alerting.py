@@ -67,7 +67,7 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
     for binary in ("prometheus", "prometheus-alertmanager"):
         require_binary(binary)
     monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
-    mean = 'service_signal_judge:ragmonitor_estimate:mean5m{signal="hallucination"}'
+    mean = 'service_signal_judge:ragmonitor_estimate:mean5m{signal="hallucination",judge="renamed"}'
     with (
         Monitor(
             service="客服",

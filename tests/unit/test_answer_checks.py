@@ -2,11 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from itertools import pairwise
-
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragmonitor.pipeline.answer_checks import AnswerChecks, GuardedPiece
 
@@ -34,25 +29,6 @@ def guarded(
         return [each async for each in (by or checks()).guarded(pieces(), chunks, "")]
 
     return asyncio.run(read())
-
-
-@pytest.mark.parametrize("answer", ["", None, 7, b"bytes", object(), "\ud800", ["a", "b"]])
-@pytest.mark.parametrize("chunks", [(), None, "one text", [None, 3, object()], iter(()), {"a": 1}])
-def test_odd_input_raises_nothing(answer: object, chunks: object):
-    """Whatever is passed there is an assessment."""
-    checks().check(answer, chunks, None)  # type: ignore[arg-type]
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    text=st.text(alphabet="ab .!?。！\n12中文", max_size=120),
-    cuts=st.lists(st.integers(0, 120), max_size=12),
-)
-def test_the_pieces_are_the_stream(text: str, cuts: list[int]):
-    """Nothing is lost, added or put in another order, wherever the stream is cut."""
-    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    stream = [text[a:b] for a, b in pairwise(places)]
-    assert "".join(each.text for each in guarded(stream)) == text
 
 
 def test_a_sentence_without_an_end_is_not_held_for_ever():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 import ragmonitor
 from ragmonitor import batch
 from ragmonitor.records import JudgeIdentity, JudgeUsage
-from ragmonitor.runtime.errors import InputError, MissingExtraError
+from ragmonitor.runtime.errors import InputError
 from tests.support import stories
 
 QUESTION, CONTEXTS, ANSWER = stories.ENGLISH
@@ -134,12 +133,6 @@ def test_a_column_of_another_type_is_said_in_each_row(change, told):
     assert row["faithfulness"] is None
 
 
-def test_no_column_is_replaced():
-    """A prefix is the remedy."""
-    with pytest.raises(InputError, match=r"'risk' is there already.*prefix="):
-        score([{**ROW, "risk": 1.0}])
-
-
 def test_a_column_that_is_missing_or_there_twice_is_named():
     """With what may be renamed."""
     table = pa.Table.from_pylist([ROW])
@@ -190,10 +183,3 @@ def test_one_scorer_has_one_judge_and_one_budget_for_all_tables():
     causes = [each for one in tables for each in one.column("faithfulness_unscored").to_pylist()]
     assert causes == [None, None, None, "over_budget"]
     assert judge.calls == ["prepare", "close"]
-
-
-def test_without_pyarrow_the_command_that_installs_it_is_told(monkeypatch):
-    """Before anything else is done."""
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'ragmonitor\[datasets\]'"):
-        batch.BatchScorer()

@@ -1,6 +1,5 @@
 """What is taken as feedback, and by which id it finds its answer."""
 
-import math
 import uuid
 
 import pytest
@@ -19,28 +18,16 @@ def told(value=True, identity="a", **changes):
     ("value", "score", "is_good"),
     [
         (True, 1.0, True),
-        (False, 0.0, False),
         (-1, 0.0, False),
-        (0.25, 0.25, False),
         (0.5, 0.5, None),
-        ("Up", 1.0, True),
-        ("踩", 0.0, False),
         ("\N{THUMBS UP SIGN}\N{EMOJI MODIFIER FITZPATRICK TYPE-4}", 1.0, True),
-        ("\N{THUMBS DOWN SIGN}\N{VARIATION SELECTOR-16}", 0.0, False),
         ("thumbs_down", 0.0, False),
-        ("true", 1.0, True),
         ("too long", None, None),
     ],
 )
 def test_values_have_a_direction(value, score, is_good):
     found = told(value)
     assert (found.score, found.is_good) == (score, is_good)
-
-
-@pytest.mark.parametrize("value", [None, 5, 1e400, math.nan, 10**400, "", "x" * 41, [], "a\nb"])
-def test_a_value_that_is_none_is_refused(value):
-    with pytest.raises(FeedbackError):
-        told(value)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import logging
 
-import pytest
-
 from ragmonitor.runtime import guard
 
 
@@ -17,12 +15,6 @@ def test_an_error_is_swallowed_logged_once_and_counted(caplog):
     assert guard.errors["testing"] == before + 3
     levels = [r.levelno for r in caplog.records]
     assert levels == [logging.WARNING, logging.DEBUG, logging.DEBUG]
-
-
-def test_what_is_no_error_passes():
-    """Interrupts and exits are the host's."""
-    with pytest.raises(KeyboardInterrupt), guard.shielded("testing"):
-        raise KeyboardInterrupt
 
 
 def test_a_log_handler_that_raises_reaches_nobody():

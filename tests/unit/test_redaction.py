@@ -7,7 +7,6 @@ import pytest
 
 from ragmonitor.records import Chunk, Message
 from ragmonitor.redaction import Redactor, redactor
-from ragmonitor.runtime.errors import SettingsError
 from tests.support.stories import interaction
 
 KEY = "sk-proj-" + "a1B2c3D4e5" * 4
@@ -32,14 +31,6 @@ def everywhere(text, **changes):
     )
 
 
-def test_secrets_are_gone_from_every_text_by_default():
-    """Query, chunks and their metadata, what was not shown, prompts, answer, errors, attributes."""
-    found = Redactor()(everywhere(f"Use {KEY} now", attributes={"note": f"key {KEY}"}))
-    assert KEY not in repr(asdict(found))
-    assert found.answer == "Use [redacted:api_key] now"
-    assert found.attributes == {"note": "key [redacted:api_key]"}
-
-
 def test_a_text_with_a_secret_is_found_out_again_and_not_remembered():
     """What is remembered of texts, so that chunks are looked through once, are clean ones only."""
     told = interaction(texts=(f"Use {KEY} now",))
@@ -57,18 +48,6 @@ def test_what_is_known_to_be_right_is_redacted_too():
     (redacted,) = found.reference_chunks
     assert redacted.text == "*** has [redacted:api_key]"
     assert redacted.metadata == {"note": "***"}
-
-
-def test_a_hook_that_fails_lets_no_reference_through():
-    """As no other text."""
-
-    def broken(_text):
-        raise ValueError
-
-    chunk = Chunk(text="Jane", metadata={"note": "Jane"})
-    told = interaction(reference="Jane", reference_chunks=(chunk,))
-    found = Redactor(("secrets", broken))(told)
-    assert (found.reference, found.reference_chunks) == ("", (Chunk(text="", metadata={}),))
 
 
 def test_every_text_passes_the_hook():
@@ -112,16 +91,6 @@ def test_metadata_keep_what_is_no_secret():
     }
 
 
-def test_metadata_that_contain_themselves_are_no_trap():
-    """What is nested without end is written as the text that it prints as."""
-    metadata = {"note": f"api_key={PASSWORD}"}
-    metadata["self"] = metadata
-    (chunk,) = Redactor()(
-        replace(interaction(), chunks=(Chunk(text="t", metadata=metadata),))
-    ).chunks
-    assert PASSWORD not in repr(chunk.metadata)
-
-
 def test_a_secret_that_one_text_gives_away_is_gone_from_all():
     """The answer quotes what only the chunk names: it would leak, and be judged as invented."""
     told = interaction(
@@ -148,19 +117,6 @@ def test_a_secret_is_known_by_its_key_in_metadata():
     (found,) = Redactor()(replace(interaction(), chunks=(chunk,))).chunks
     assert found.metadata == {"password": "[redacted:secret]"}
     assert found.text == "The door opens with [redacted:secret]."
-
-
-def test_the_texts_that_changed_are_counted_once_each():
-    """A chunk stands in the record twice, in the list and in its retrieval: one text."""
-    told = interaction(query=f"What is {KEY}?", texts=(f"{KEY} is a key.", "Plain."), answer="A.")
-    assert Redactor()(told).redacted == 2
-    assert Redactor()(interaction()).redacted == 0
-
-
-def test_nothing_to_do_is_nothing_done():
-    """With no redaction the very record comes back."""
-    told = everywhere(KEY)
-    assert Redactor(())(told) is told
 
 
 def test_without_secrets_a_record_is_as_it_was():
@@ -196,7 +152,13 @@ def test_a_hook_that_fails_does_not_quote_the_text_in_the_log(caplog):
     assert "Jane" not in caplog.text
 
 
-def test_an_unknown_redaction_is_an_error():
-    """A name that does nothing would be believed."""
-    with pytest.raises(SettingsError, match="secretz"):
-        Redactor(("secretz",))
+def test_a_hook_that_fails_lets_no_reference_through():
+    """As no other text."""
+
+    def broken(_text):
+        raise ValueError
+
+    chunk = Chunk(text="Jane", metadata={"note": "Jane"})
+    told = interaction(reference="Jane", reference_chunks=(chunk,))
+    found = Redactor(("secrets", broken))(told)
+    assert (found.reference, found.reference_chunks) == ("", (Chunk(text="", metadata={}),))

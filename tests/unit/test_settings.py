@@ -1,7 +1,6 @@
 """One frozen settings record from four sources."""
 
 import inspect
-import os
 
 import pytest
 
@@ -102,22 +101,15 @@ def test_the_password_of_an_address_is_not_printed():
     ("options", "message"),
     [
         ({"budget": {"calls_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
-        ({"budget": {"calls_per_day": 0}}, "budget.calls_per_day"),
         ({"judge": "m", "budget": "usd_per_day=0"}, "budget.usd_per_day"),
-        ({"budget": "usd_per_day"}, "budget.usd_per_day"),
         ({"budget": {"usd_per_day": 1, "tokens_per_day": 1}}, "one budget"),
-        ({"budget": {"usd_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
         (
             {"judge": {"model": "m", "fallbacks": ("m",)}, "budget": "usd_per_day=1"},
             "m is named twice among judge.model and judge.fallbacks",
         ),
-        ({"judge": {"model": "encoder:m", "fallbacks": ("m",)}}, "fallbacks are litellm's"),
         ({"judge": 5}, "judge.model: a judge is a model's name, or an object with identity"),
-        ({"sample": 1.5}, "sample.rate"),
         ({"server": {"port": 70_000}}, "server.port"),
-        ({"content": "some"}, "content.policy"),
         ({"content": {"hash_key": "short"}}, "content.hash_key"),
-        ({"capture": 3}, r"capture takes CaptureSettings\(...\)"),
         ({"capture": ServerSettings()}, "capture takes CaptureSettings, not ServerSettings"),
     ],
 )
@@ -125,21 +117,6 @@ def test_a_bad_option_says_which_and_what_to_do(options, message):
     """One error, before anything runs."""
     with pytest.raises(SettingsError, match=message):
         Settings.load(**options)
-
-
-@pytest.mark.parametrize(
-    "judge",
-    [
-        "openai/m",
-        JudgeSettings(model="openai/m", fallbacks=("openai/n",)),
-    ],
-)
-def test_what_costs_money_needs_a_budget(judge):
-    """A classifier on this machine costs nothing."""
-    message = r"give budget=Budget\(...\) with usd_per_day, tokens_per_day or calls_per_day"
-    with pytest.raises(SettingsError, match=f"judge 'openai/m' costs money.*{message}"):
-        ragmonitor.Monitor(judge=judge, server=False)
-    ragmonitor.Monitor(judge="encoder:m", server=False).close()
 
 
 def test_an_evaluator_is_given_as_itself():
@@ -182,14 +159,9 @@ def test_a_bad_exporter_says_what_to_do(monkeypatch, exporters, message):
     ("options", "meant"),
     [
         ({"juge": "m"}, "judge"),
-        ({"judge": {"timeuot_s": 3}}, r"judge=JudgeSettings\(timeout_s=...\)"),
         ({"judge_timeout_s": 3}, r"judge=JudgeSettings\(timeout_s=...\)"),
-        ({"traces": False}, r"export=ExportSettings\(traces=...\)"),
         ({"queue_size": 3}, r"capture=CaptureSettings\(queue_size=...\)"),
-        ({"server_port": 3}, r"server=ServerSettings\(port=...\)"),
-        ({"exporter": "jsonl:x"}, "exporters"),
         ({"redact": str.upper}, r"content=ContentSettings\(redaction=...\)"),
-        ({"notify": "slack://A"}, r"alarms=AlarmSettings\(notify=...\)"),
         ({"causes": {"prices": "m=1/2"}}, r"estimation=EstimationSettings\(prices=...\)"),
     ],
 )
@@ -206,17 +178,11 @@ def test_a_misspelt_keyword_is_an_error(options, meant):
     [
         ("[ragmonitor]\nsampel = 1", r"unknown option sampel; did you mean sample in \[ragmonitor"),
         (
-            "[ragmonitor.judge]\ntimeuot_s = 1",
-            r"unknown option judge.timeuot_s; did you mean timeout_s in \[ragmonitor.judge\]\?",
-        ),
-        (
             "[ragmonitor]\njudge_timeout_s = 1",
             r"did you mean timeout_s in \[ragmonitor.judge\]\?",
         ),
-        ("sample = 1", r"ragmonitor.toml: sample stands outside of \[ragmonitor\]"),
         ("service = ", r"ragmonitor\.toml: "),
         pytest.param("service = " + "[" * 5_000, r"ragmonitor\.toml: .*nested", id="nested"),
-        ("ragmonitor = 5", r"write \[ragmonitor\] in a line"),
         ("x = " + "[" * 10_000, r"ragmonitor\.toml: tables or lists are nested too deep"),
     ],
 )
@@ -231,15 +197,9 @@ def test_a_wrong_file_is_an_error(written, text, message):
     ("variable", "meant"),
     [
         ("RAGMONITOR_SAMPEL", "RAGMONITOR_SAMPLE"),
-        ("RAGMONITOR_SAMPLE_RATE", "RAGMONITOR_SAMPLE__RATE"),
         ("RAGMONITOR_JUDGE__TIMEUOT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
-        ("RAGMONITOR_JUDGE_TIMEOUT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
-        ("RAGMONITOR_SERVER_PORT", "RAGMONITOR_SERVER__PORT"),
         ("RAGMONITOR_SERVR__TOKEN", "RAGMONITOR_SERVER__TOKEN"),
-        ("RAGMONITOR_NOTIFY", "RAGMONITOR_ALARMS__NOTIFY"),
-        ("RAGMONITOR_NOTIFY__LANGUAGE", "RAGMONITOR_ALARMS__NOTIFY_LANGUAGE"),
         ("RAGMONITOR_NOTIFY__URLS", "RAGMONITOR_ALARMS__NOTIFY"),
-        ("RAGMONITOR_REDACTION__KINDS", "RAGMONITOR_CONTENT__REDACTION"),
         ("RAGMONITOR_CAUSES__PRICES", "RAGMONITOR_ESTIMATION__PRICES"),
     ],
 )
@@ -290,26 +250,11 @@ def test_redaction_is_switched_off_by_a_word_in_a_variable(monkeypatch):
     assert Settings.load().content.redaction == ("secrets",)
 
 
-def test_the_key_of_hashes_is_not_printed():
-    """Settings are logged and shown; the key would undo the hashes."""
-    found = Settings.load(content={"hash_key": "0123456789abcdef"})
-    assert found.content.key == b"0123456789abcdef"
-    assert "0123456789abcdef" not in repr(found)
-
-
 def test_a_bad_key_is_not_printed():
     """An error of a secret does not show it."""
     with pytest.raises(SettingsError) as error:
         Settings.load(content={"hash_key": "too-short-key"})
     assert "too-short-key" not in str(error.value)
-
-
-def test_an_hour_s_budget_is_one():
-    """Of the same unit it may stand beside the day's, or alone."""
-    both = Budget(usd_per_hour=1, usd_per_day=5)
-    assert (both.unit, both.limits) == ("usd", (5, 1))
-    alone = Budget(tokens_per_hour=1000)
-    assert (alone.unit, alone.limits) == ("tokens", (None, 1000))
 
 
 @pytest.mark.parametrize(
@@ -349,13 +294,8 @@ def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
     assert exporter.path == tmp_path / "scores.jsonl"
 
 
-def test_a_number_is_finite():
-    """A budget without an end is none, and JSON has no word for it."""
-    with pytest.raises(SettingsError, match=r"budget\.usd_per_day"):
-        Budget(usd_per_day=float("inf"))
-
-
-def test_a_service_name_of_broken_bytes_is_readable(monkeypatch):
-    """The store and the series take text alone."""
-    monkeypatch.setenv("OTEL_SERVICE_NAME", os.fsdecode(b"sh\xffop"))
-    assert Settings.load().service == "sh?op"
+def test_the_key_of_hashes_is_not_printed():
+    """Settings are logged and shown; the key would undo the hashes."""
+    found = Settings.load(content={"hash_key": "0123456789abcdef"})
+    assert found.content.key == b"0123456789abcdef"
+    assert "0123456789abcdef" not in repr(found)

@@ -57,21 +57,6 @@ def test_work_is_called_until_it_has_nothing_more_to_do():
     assert len(set(threads)) == 2
 
 
-def test_a_close_ends_the_pause_after_a_failure(monkeypatch):
-    """Whoever closes waits for no pause."""
-    monkeypatch.setattr(supervised, "FIRST_PAUSE_S", 600.0)
-    failed = threading.Event()
-
-    def work():
-        raise ValueError
-
-    thread = SupervisedThread(work, failed=failed.set)
-    thread.start()
-    assert failed.wait(PATIENCE_S)
-    thread.close()
-    assert thread.join(PATIENCE_S)
-
-
 def test_a_system_without_threads_is_asked_again(monkeypatch):
     """By the next start; that it had none is counted."""
     monkeypatch.setattr(threading.Thread, "start", lambda _: _none())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from langchain_core.tracers import context as tracer_context
@@ -38,14 +37,6 @@ def test_a_run_id_of_another_type_is_taken(monitor: Any, apps: Any) -> None:
     instrument(monitor)
     apps.lcel().chain.invoke("a", {"run_id": "request-7"})
     assert monitor.only.id == "request-7"
-
-
-def test_a_run_id_is_the_interaction_s(monitor: Any, apps: Any) -> None:
-    """Feedback that the application keeps by run id finds its interaction."""
-    instrument(monitor)
-    run_id = uuid4()
-    apps.lcel().chain.invoke("a", {"run_id": run_id})
-    assert monitor.only.id == run_id.hex
 
 
 def test_a_monitor_that_nobody_uses_is_let_go(apps: Any) -> None:

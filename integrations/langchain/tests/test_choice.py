@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,16 +91,6 @@ def choosing(choice: dict[str, Any], listening: Any) -> Iterator[Any]:
         yield monitor
 
 
-async def test_a_batch_of_chosen_chains_in_one_run(monitor: Any) -> None:
-    """Each is an interaction, and the run around them is none."""
-    instrument(monitor)
-    rag = lcel().with_config(TAGGED)
-    outer = RunnableLambda(rag.batch)
-    outer.invoke(QUESTIONS)
-    assert Counter(i.query for i in monitor.interactions) == Counter(QUESTIONS)
-    assert all(len(i.retrievals) == len(i.generations) == 1 for i in monitor.interactions)
-
-
 async def test_a_rag_tool_of_an_agent_is_a_part_of_it(monitor: Any, run: Any) -> None:
     """By default the agent is the interaction: its question, its answer, the tool's documents."""
     instrument(monitor)
@@ -141,18 +130,3 @@ async def test_a_chosen_chain_has_the_caller_of_the_run_around_it(monitor: Any) 
     with trace.use_span(trace.NonRecordingSpan(context)):
         _inside(lcel().with_config(TAGGED)).invoke(QUESTIONS[0])
     assert monitor.only.caller.span_id == format_span_id(context.span_id)
-
-
-async def test_a_chosen_chain_s_stream_that_is_closed_early_is_partial(monitor: Any) -> None:
-    """As any other's."""
-    instrument(monitor)
-    rag = lcel().with_config(TAGGED)
-
-    def first(query: str) -> str:
-        stream = rag.stream(query)
-        word = str(next(stream))
-        stream.close()
-        return word
-
-    RunnableLambda(first).invoke(QUESTIONS[0])
-    assert (monitor.only.status, monitor.only.answer) == ("partial", "Pump ")

@@ -63,19 +63,6 @@ def test_the_application_streams(monitor: Any, application: Any) -> None:
     assert (monitor.only.answer, monitor.only.usage.output_tokens) == ("blue, indeed", 2)
 
 
-async def test_the_application_answers_in_async(monitor: Any, application: Any) -> None:
-    """The same answer and the same record."""
-    assert await application.aask("what is blue?") == "blue, indeed"
-    assert monitor.only.answer == "blue, indeed"
-
-
-def test_uninstrument_silences_it(monitor: Any, driver: Any, application: Any) -> None:
-    """Afterwards nothing is recorded."""
-    driver.uninstrument()
-    application.ask("what is blue?")
-    assert monitor.interactions == []
-
-
 def test_a_missing_part_is_named(driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to install."""
     real = builtins.__import__

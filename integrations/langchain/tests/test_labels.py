@@ -64,13 +64,6 @@ class TestInTheCall:
 class TestInTheContext:
     """OpenInference's context managers, from the package `openinference-instrumentation`."""
 
-    async def test_session_and_user(self, monitor: Any, mode: str) -> None:
-        """`using_session`, `using_user`."""
-        instrument(monitor)
-        with using_session("s-1"), using_user("u-1"):
-            await _ask(mode)
-        assert (monitor.only.session_id, monitor.only.user_id) == ("s-1", "u-1")
-
     async def test_tags_and_metadata(self, monitor: Any, mode: str) -> None:
         """`using_tags`, `using_metadata`; beside those of the call."""
         instrument(monitor)

@@ -24,7 +24,6 @@ from integrations.langchain.tests.matrix import (
     lcel,
     line,
     messages,
-    more_notes,
     notes,
     question,
     reply,
@@ -36,21 +35,6 @@ from ragmonitor_langchain import RagMonitorHandler, instrument
 
 QUERY = question(7)
 NOTES = [each.page_content for each in notes("07")]
-
-
-def test_two_retrievers_are_two_retrievals(monitor: Any) -> None:
-    """Their chunks are joined in order, equal ones once."""
-    instrument(monitor)
-    first, second, model = Notes(), Notes(find=more_notes), ScriptedModel()
-
-    @chain
-    def ask(query: str) -> str:
-        found = first.invoke(query) + second.invoke(f"more {query}")
-        return str(model.invoke(joined(found)).text)
-
-    ask.invoke(QUERY)
-    assert [r.query for r in monitor.only.retrievals] == [QUERY, f"more {QUERY}"]
-    assert [c.text for c in monitor.only.chunks] == [*NOTES, "Pump 07 stands in hall 3."]
 
 
 @pytest.mark.parametrize("mode", ["invoke", "ainvoke"])
@@ -96,19 +80,6 @@ def test_protocol_events_are_a_stream_too(monitor: Any) -> None:
 
 
 # --- agents and graphs ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["messages", "values", "updates", ["messages", "values"]])
-async def test_an_agent_in_any_stream_mode(monitor: Any, mode: Any) -> None:
-    """What the application wants to read of the stream changes nothing."""
-    instrument(monitor)
-    graph = agent([], create_retriever_tool(Notes(), "ask_notes", "Finds notes."))
-    list(graph.stream(messages(QUERY), stream_mode=mode))
-    async for _ in graph.astream(messages(QUERY), stream_mode=mode):
-        pass
-    assert [(i.query, i.answer, len(i.chunks)) for i in monitor.interactions] == [
-        (QUERY, reply("07"), 3)
-    ] * 2
 
 
 def test_a_search_tool_s_text_beside_a_retriever_counts_once(monitor: Any) -> None:

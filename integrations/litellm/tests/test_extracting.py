@@ -65,13 +65,6 @@ def test_the_context_may_stand_in_the_systems_message():
     assert read(extract, *messages) == ("What?", ["a", "b"])
 
 
-def test_two_messages_may_have_a_template_each():
-    """Both are read."""
-    extract = from_template("Use: {context}", "Frage: {question}")
-    messages = [{"role": "system", "content": "Use: a"}, user("Frage: Was?")]
-    assert read(extract, *messages) == ("Was?", ["a"])
-
-
 def test_the_last_turn_counts():
     """A conversation holds the prompts of earlier turns."""
     extract = from_template("C: {context}\nQ: {question}")
@@ -95,15 +88,6 @@ def test_an_empty_context_is_a_context():
     """Nothing was found, and the user got an answer all the same."""
     extract = from_template("Context:\n{context}\n\nQuestion: {question}")
     assert read(extract, user("Context:\n\n\nQuestion: What?")) == ("What?", [])
-
-
-def test_chunks_may_have_marks_or_be_one():
-    """Other separators, or none at all."""
-    prompt = user("C: <d>a\n\nb</d>, <d>c</d>\nQ: q")
-    marked = from_template("C: {context}\nQ: {question}", chunk=("<d>", "</d>"))
-    whole = from_template("C: {context}\nQ: {question}", separator=None)
-    assert read(marked, prompt) == ("q", ["a\n\nb", "c"])
-    assert read(whole, prompt) == ("q", ["<d>a\n\nb</d>, <d>c</d>"])
 
 
 def test_parts_of_a_message_are_read_as_one_text():
@@ -156,13 +140,6 @@ def test_every_passage_counts_that_the_model_sees():
         user("<context>a\n\nc</context> Second?"),
     ]
     assert read(tagged(), *messages) == ("Second?", ["a", "b", "c"])
-
-
-def test_tags_are_anybodys():
-    """Around context, chunk and question."""
-    extract = tagged("[[", "]]", chunk=("<doc>", "</doc>"), question=("<q>", "</q>"))
-    prompt = "[[<doc>a</doc> and <doc>b</doc>]] Be brief. <q>What?</q> Thanks."
-    assert read(extract, user(prompt)) == ("What?", ["a", "b"])
 
 
 def test_without_tags_nothing_is_recognised():

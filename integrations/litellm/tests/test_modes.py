@@ -18,17 +18,6 @@ async def test_the_times_are_those_of_the_call(watched, way):
     assert interaction.started_ns <= after_ns
 
 
-async def test_chinese_arrives_unchanged(watched, server, way, story):
-    """Question, chunks and answer."""
-    server.script("水泵每六个月保养一次。")
-    messages = story.asked("水泵多久保养一次？", ["水泵每六个月保养一次。", "水泵是蓝色的。"])
-    await way(watched.call | {"messages": messages})
-    (interaction,) = await watched.later()
-    assert interaction.query == "水泵多久保养一次？"
-    assert [c.text for c in interaction.chunks] == ["水泵每六个月保养一次。", "水泵是蓝色的。"]
-    assert interaction.answer == "水泵每六个月保养一次。"
-
-
 def test_a_stream_that_is_held_unread_is_given_up(server, story):
     """A sweep ends what is older than the setting says."""
     from ragmonitor_litellm import from_template, instrument, uninstrument

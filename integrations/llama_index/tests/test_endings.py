@@ -136,22 +136,6 @@ def _thrown_into(parts: Parts) -> None:
     assert caught.value is FAILURE
 
 
-async def _aread_whole(parts: Parts) -> None:
-    response = await _astream(parts)
-    assert [piece async for piece in response.async_response_gen()] == [*PIECES]
-
-
-async def _aread_bare(parts: Parts) -> None:
-    assert [piece async for piece in (await _astream(parts)).response_gen] == [*PIECES]
-
-
-async def _aprinted(parts: Parts) -> None:
-    response = await _astream(parts)
-    with redirect_stdout(StringIO()) as printed:
-        await response.print_response_stream()
-    assert printed.getvalue() == ANSWER + "\n"
-
-
 async def _amade_whole(parts: Parts) -> None:
     response = await _astream(parts)
     assert (await response.get_response()).response == ANSWER
@@ -212,33 +196,8 @@ def _chat(parts: Parts) -> Any:
     )
 
 
-def _chat_read(parts: Parts) -> None:
-    response = _chat(parts).stream_chat(QUESTION)
-    assert "".join(response.response_gen) == ANSWER
-    assert str(response) == ANSWER.strip()  # LlamaIndex's own doing
-
-
-def _chat_printed(parts: Parts) -> None:
-    response = _chat(parts).stream_chat(QUESTION)
-    with redirect_stdout(StringIO()) as printed:
-        response.print_response_stream()
-    assert printed.getvalue() == ANSWER
-
-
 def _chat_never_read(parts: Parts) -> None:
     _chat(parts).stream_chat(QUESTION).write_response_to_history_thread.join()
-
-
-async def _chat_aread(parts: Parts) -> None:
-    response = await _chat(parts).astream_chat(QUESTION)
-    assert "".join([piece async for piece in response.async_response_gen()]) == ANSWER
-
-
-async def _chat_aprinted(parts: Parts) -> None:
-    response = await _chat(parts).astream_chat(QUESTION)
-    with redirect_stdout(StringIO()) as printed:
-        await response.aprint_response_stream()
-    assert printed.getvalue() == ANSWER
 
 
 async def _chat_anever_read(parts: Parts) -> None:
@@ -265,28 +224,19 @@ async def _block_abroken_off(parts: Parts) -> None:
 
 
 ENDINGS: tuple[Ending, ...] = (
-    Ending("read whole", _read_whole, "ok", ANSWER),
     Ending("print_response_stream", _printed, "ok", ANSWER),
     Ending("str, twice", _read_twice, "ok", ANSWER),
     Ending("get_response", _made_whole, "ok", ANSWER),
-    Ending("closed", _closed, "partial", PIECES[0]),
     Ending("broken off and collected", _broken_off, "partial", PIECES[0]),
     Ending("never read", _never_read, "partial", ""),
     Ending("an exception thrown into it", _thrown_into, "error", PIECES[0]),
-    Ending("async: async_response_gen", _aread_whole, "ok", ANSWER),
-    Ending("async: response_gen", _aread_bare, "ok", ANSWER),
-    Ending("async: print_response_stream", _aprinted, "ok", ANSWER),
     Ending("async: get_response", _amade_whole, "ok", ANSWER),
     Ending("async: aclose", _aclosed, "partial", PIECES[0]),
     Ending("async: broken off and collected", _abroken_off, "partial", PIECES[0]),
     Ending("async: never read", _anever_read, "partial", ""),
     Ending("async: cancelled while reading", _acancelled, "cancelled", PIECES[0]),
-    Ending("chat: read whole", _chat_read, "ok", ANSWER),
-    Ending("chat: print_response_stream", _chat_printed, "ok", ANSWER),
     # LlamaIndex drains a streamed chat into its history, whether or not anyone reads.
     Ending("chat: never read", _chat_never_read, "ok", ANSWER),
-    Ending("async chat: async_response_gen", _chat_aread, "ok", ANSWER),
-    Ending("async chat: aprint_response_stream", _chat_aprinted, "ok", ANSWER),
     Ending("async chat: never read", _chat_anever_read, "ok", ANSWER),
     Ending("by hand: closed after the block", _block_closed, "partial", PIECES[0]),
     Ending("by hand, async: broken off in the block", _block_abroken_off, "partial", PIECES[0]),
@@ -348,15 +298,6 @@ def test_a_stream_is_still_a_generator(monitor: FakeMonitor) -> None:
     assert stream.send(None) == PIECES[1]
     with pytest.raises(KeyError):
         stream.throw(KeyError("mine"))
-
-
-async def test_an_async_stream_is_still_an_async_generator(monitor: FakeMonitor) -> None:
-    """LlamaIndex and applications may ask whether it is one."""
-    stream = (await _astream(Parts(monitor=monitor, streaming=True))).response_gen
-    assert isinstance(stream, typing.AsyncGenerator)
-    assert await stream.asend(None) == PIECES[0]
-    with pytest.raises(KeyError):
-        await stream.athrow(KeyError("mine"))
 
 
 def test_a_stream_begun_before_uninstrument_is_recorded_to_its_end(monitor: FakeMonitor) -> None:
@@ -455,23 +396,6 @@ async def test_a_search_that_fails_in_a_tool_is_known(monitor: FakeMonitor, kind
     assert (interaction.status, interaction.answer) == ("ok", ANSWER)
     assert interaction.chunks == ()
     assert [r.error for r in interaction.retrievals] == ["ConnectionError: gone"]
-
-
-def test_a_failure_in_a_block_is_the_blocks(monitor: FakeMonitor) -> None:
-    """What was retrieved before stands."""
-    parts = Parts(monitor=monitor, failing={"fails_after": 0, "failure": FAILURE})
-
-    def ask() -> None:
-        with monitor.interaction(query=QUESTION):
-            parts.retriever.retrieve(QUESTION)
-            parts.model.complete(QUESTION)
-
-    with pytest.raises(ConnectionError) as caught:
-        ask()
-    assert caught.value is FAILURE
-    interaction = monitor.only()
-    assert (interaction.status, interaction.error) == ("error", "ConnectionError: gone")
-    assert ids(interaction.chunks) == ALL
 
 
 # --- timeouts and cancellation -------------------------------------------------------------------

@@ -27,28 +27,6 @@ def rag(recorder, under, *, name="inner", tags=(), key="i"):
     recorder.ended(key, f"answer {key}")
 
 
-def told(handed):
-    return [
-        (i.query, tuple(c.text for c in i.chunks), i.answer)
-        for i in (f.interaction() for f in handed)
-    ]
-
-
-INNER = ("query i", ("chunk i",), "answer i")
-
-
-def test_a_run_is_chosen_by_its_name(handed):
-    """The named run is the interaction; the one around it, and any other, is none."""
-    recorder = build(handed, root_names=["inner"])
-    recorder.started("o", None, "chain", "app", "whole query")
-    rag(recorder, "o")
-    rag(recorder, "o", name="other", key="j")
-    recorder.ended("o", "whole answer")
-    rag(recorder, None, name="elsewhere", key="k")
-    assert told(handed) == [INNER]
-    assert len(recorder) == 0
-
-
 def test_what_a_chosen_run_took_is_not_counted_again(handed):
     """Tokens and chunks of the inner interaction are not the outer's."""
     recorder = build(handed)
@@ -73,23 +51,6 @@ def test_a_failure_between_retrieval_and_model_is_an_error(handed):
     recorder.failed("o", ValueError("step is broken"))
     (finished,) = handed
     assert finished.interaction().error == "ValueError: step is broken"
-
-
-def test_a_run_that_pauses_goes_on_in_a_later_one(handed):
-    """One question, one answer, however long a person takes in between."""
-    recorder = build(handed)
-    recorder.started("a", None, "chain", "graph", "query", thread="thread-1")
-    recorder.started("s", "a", "retriever", "search")
-    recorder.ended("s", ["chunk"])
-    recorder.interrupted("a", None)
-    assert handed == []
-    assert len(recorder) == 1
-    recorder.started("b", None, "chain", "graph", "approved", resumes="thread-1")
-    recorder.started("m", "b", "model", "llm")
-    recorder.ended("m", "answer")
-    recorder.ended("b", "answer", inputs="approved")
-    assert told(handed) == [("query", ("chunk",), "answer")]
-    assert len(recorder) == 0
 
 
 def test_a_run_that_never_goes_on_is_partial(handed):
@@ -135,10 +96,3 @@ def test_a_tool_s_text_counts_where_no_retriever_ran(handed):
         recorder.ended("m", "answer")
         recorder.ended("o", "answer")
         assert [c.text for c in handed[0].interaction().chunks] == expected
-
-
-def test_names_of_retrieval_tools_are_patterns(handed):
-    """Without regard to case; what nobody named is not one."""
-    recorder = build(handed, retrieval_tools=["*search*", "kb"])
-    names = ("Web_Search", "search_docs", "KB", "kb2", "calculator")
-    assert [recorder.is_retrieval_tool(n) for n in names] == [True, True, True, False, False]

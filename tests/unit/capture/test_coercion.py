@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import json
-import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePosixPath
@@ -12,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Record, json_of, result_texts, score_of, sound
-from ragmonitor.capture.coercion import CUT, MAX_NODES, usage_of
+from ragmonitor.capture import InteractionRecorder, Record, result_texts, sound
+from ragmonitor.capture.coercion import CUT, usage_of
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -43,16 +42,6 @@ def metadata_of(value):
     return sound(interaction(chunks=(Chunk(text="a", metadata=value),))).chunks[0].metadata
 
 
-def test_a_sound_record_stays_as_it_is():
-    """Equal, with its metadata."""
-    given = interaction(
-        chunks=(Chunk(text="a", id="1", score=0.5, metadata={"page": 3, "tags": ["x"]}),),
-        tags=("beta",),
-        attributes={"route": "/ask"},
-    )
-    assert sound(given) == given
-
-
 def test_what_is_plain_to_convert_is_converted():
     """Numbers and UUIDs where a text belongs, a text where a chunk does, None for nothing."""
     found = sound(
@@ -75,12 +64,8 @@ def test_what_is_plain_to_convert_is_converted():
     "changes",
     [
         {"query": object()},
-        {"answer": ["It", "scatters."]},
         {"chunks": None},
-        {"chunks": (Chunk(text=None),)},
-        {"chunks": (object(),)},
         {"chunks": iter(["a"])},
-        {"retrievals": (5,)},
         {"generations": 5},
     ],
 )
@@ -191,31 +176,6 @@ def test_a_cycle_ends_at_the_deepest_level():
     assert not found.capture_incomplete
 
 
-@pytest.mark.parametrize("depth", [80, 160])
-def test_a_shared_structure_costs_what_its_limits_allow(depth):
-    """Not two to the power of its depth."""
-    graph = ["leaf"]
-    for _ in range(depth):
-        graph = [graph, graph]
-    wide = {"graph": graph}
-    for level in range(8):
-        wide = {str(n): wide for n in range(10)} | {"level": level}
-    count = 0
-
-    def note(*_given):
-        nonlocal count
-        count += 1
-
-    sys.setprofile(note)
-    try:
-        found = metadata_of(wide)
-        json_of(graph)
-    finally:
-        sys.setprofile(None)
-    assert count < 60 * MAX_NODES
-    assert CUT in json.dumps(found, ensure_ascii=False)
-
-
 def test_metadata_without_a_floor_is_cut():
     """Nothing recurses as deep as the application nests."""
     deep = "leaf"
@@ -246,24 +206,12 @@ def test_none_is_no_answer():
     assert (found.answer, found.capture_incomplete) == ("It scatters.", False)
 
 
-def test_a_piece_without_text_is_none():
-    """`delta.content` of a first or last piece."""
-    found = told(lambda i: list(i.streamed([None, "It ", None, "scatters.", None])))
-    assert (found.answer, found.status, found.capture_incomplete) == ("It scatters.", "ok", False)
-
-
 def test_an_iterator_is_not_read_by_noting_it():
     """Whoever reads it next would find it empty; the interaction is incomplete instead."""
     rows = iter(["Blue sky."])
     found = told(lambda i: i.retrieved(rows))
     assert list(rows) == ["Blue sky."]
     assert found.capture_incomplete
-
-
-def test_a_prompt_may_be_what_a_provider_takes():
-    """Messages of ours, or mappings with role and content."""
-    found = told(lambda i: i.answered("x", prompt=[{"role": "system", "content": "Be kind."}]))
-    assert found.generations[0].input == (Message(role="system", text="Be kind."),)
 
 
 def test_blocks_that_are_left_in_any_order_leave_no_context_behind():
@@ -293,33 +241,18 @@ def test_what_is_said_without_an_end_is_bounded():
     assert found.capture_incomplete
 
 
-@pytest.mark.parametrize("score", [10**400, float("nan"), float("inf"), True, "0.5", None])
-def test_a_score_that_is_no_number_of_ours_costs_no_chunk(score):
-    """The next name that may hold one is looked at."""
-    assert score_of({"relevance_score": score, "score": 0.25}) == 0.25
-
-
 @pytest.mark.parametrize(
     ("given", "texts"),
     [
         ("Blue sky.", ["Blue sky."]),
-        (["a", {"content": "b"}, {"snippet": "c", "url": "x"}], ["a", "b", "c"]),
         ({"results": [{"text": "a"}, {"pageContent": "b"}]}, ["a", "b"]),
-        ({"content": [{"type": "text", "text": "a"}]}, ["a"]),
         ((SimpleNamespace(page_content="a"), None, 7), ["a"]),
-        ([[[["too deep"]]]], []),
         ({"results": []}, []),
     ],
 )
 def test_texts_of_search_results(given, texts):
     """In their order, whatever holds them."""
     assert result_texts(given) == texts
-
-
-def test_search_results_that_are_lists_of_lists_are_bounded():
-    """So many values are looked at in all, and not so many of each list."""
-    wide = [[["a"] * 200] * 200] * 200
-    assert len(result_texts(wide)) <= 10_000
 
 
 @pytest.mark.parametrize(

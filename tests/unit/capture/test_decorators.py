@@ -53,19 +53,6 @@ def ask(monitor):
     return ask
 
 
-def test_a_function_that_fails_after_one_that_it_called_is_counted(monitor, told, ask):
-    """Its user saw an error."""
-
-    @monitor.answers
-    def fail(question):
-        ask(question)
-        raise ConnectionError
-
-    with pytest.raises(ConnectionError):
-        fail("Why?")
-    assert told() == [WHOLE, ("Why?", (), "", "error")]
-
-
 async def test_an_asynchronous_generator(monitor, told):
     """Read to the end, and closed early."""
 
@@ -91,17 +78,6 @@ def test_a_parameter_that_is_not_there_is_said_at_once(monitor):
     """When the module is loaded, not when the first user asks."""
     with pytest.raises(TypeError, match="has no parameter 'query'"):
         monitor.answers(query="query")(lambda question: question)
-
-
-def test_outside_an_interaction_nothing_is_noted(monitor, told):
-    """A search for its own sake."""
-
-    @monitor.retrieves
-    def search(query):
-        return ["Blue sky."]
-
-    assert search("Why?") == ["Blue sky."]
-    assert told() == []
 
 
 def test_a_panic_of_the_code_that_reads_the_answer_stays_with_us(monitor, told):

@@ -49,12 +49,6 @@ def test_a_root_whose_step_was_interrupted_waits_on_its_thread(recorder, handed)
     assert len(recorder) == 0
 
 
-def test_a_root_that_waits_without_a_thread_ends(recorder, handed):
-    """There is nothing that a later run could name."""
-    wait(recorder, thread=None)
-    assert (handed, len(recorder)) == ([], 0)
-
-
 def test_a_thread_that_is_asked_anew_gives_up_what_waited(recorder, handed):
     """It is partial, with what was retrieved, and without an answer."""
     wait(recorder)
@@ -76,19 +70,6 @@ def test_a_root_that_asked_nobody_may_go_on(recorder, handed):
     assert [f.interaction().query for f in handed] == ["Why?"]
 
 
-def test_one_that_asked_nobody_and_never_goes_on_ended_well(recorder, handed):
-    """It may have been no pause: a tool whose text is the answer. Handed over late, as it was."""
-    recorder.started("r", None, "chain", "graph", "Why?", thread="t")
-    ask(recorder, "r", "search for: sky")
-    retrieve(recorder, "r")
-    recorder.ended("r", "Blue sky.")
-    assert handed == []
-    recorder.started("r2", None, "chain", "graph", "How?", thread="t")
-    recorder.ended("r2")
-    (finished,) = handed
-    assert (finished.status, finished.interaction().answer) == ("ok", "Blue sky.")
-
-
 @pytest.mark.parametrize("waits", [True, False])
 def test_of_too_many_that_are_paused_only_those_that_wait_are_counted_as_given_up(handed, waits):
     """One that asked nobody has answered, with a tool's text: it is handed over whole."""
@@ -103,19 +84,6 @@ def test_of_too_many_that_are_paused_only_those_that_wait_are_counted_as_given_u
             recorder.ended(f"r{n}", "Blue sky.")
     assert [f.status for f in handed] == (["partial"] if waits else ["ok"])
     assert forgotten == (["too_many_open"] if waits else [])
-
-
-def test_one_that_goes_on_is_not_old(handed):
-    """Its age counts from when it went on, not from the question."""
-    recorder = Recorder(Plain(), handed.append, open_run_age_s=1000)
-    wait(recorder)
-    for paused in recorder._paused.values():
-        paused.started_ns -= 2_000 * 10**9
-    recorder.started("r2", None, "chain", "graph", thread="t", resumes="t")
-    recorder.sweep()
-    ask(recorder, "r2")
-    recorder.ended("r2", "The sky is blue.")
-    assert [f.status for f in handed] == ["ok"]
 
 
 def test_a_chosen_run_that_waits_goes_on_under_its_thread(recorder, handed):
@@ -137,18 +105,6 @@ def test_a_chosen_run_that_waits_goes_on_under_its_thread(recorder, handed):
     assert len(recorder) == 0
 
 
-def test_a_cancelled_root_leaves_no_model_open(recorder, handed):
-    """Its end may never be told; what it had said by then is kept."""
-    recorder.started("r", None, "chain", "qa", "Why?")
-    retrieve(recorder, "r")
-    recorder.started("r/m", "r", "model", "llm")
-    recorder.piece("r/m", "The sky")
-    recorder.failed("r", asyncio.CancelledError())
-    assert len(recorder) == 0
-    (finished,) = handed
-    assert (finished.status, finished.interaction().answer) == ("cancelled", "The sky")
-
-
 def test_a_model_that_another_one_replaced_cuts_nothing_short(recorder, handed):
     """It was given up for its time, and never ends; the answer is whole."""
     recorder.started("r", None, "chain", "qa", "Why?")
@@ -157,18 +113,6 @@ def test_a_model_that_another_one_replaced_cuts_nothing_short(recorder, handed):
     ask(recorder, "r")
     recorder.ended("r", "The sky is blue.")
     assert [f.status for f in handed] == ["ok"]
-
-
-def test_a_search_that_failed_is_a_retrieval(recorder, handed):
-    """The user saw an error instead of an answer, and so does the record."""
-    recorder.started("r", None, "chain", "agent", "Why?")
-    ask(recorder, "r", "search!")
-    recorder.started("r/t", "r", "tool", "search_web", "sky")
-    recorder.failed("r/t", OSError("no net"))
-    recorder.failed("r", OSError("no net"))
-    (finished,) = handed
-    (retrieval,) = finished.interaction().retrievals
-    assert (retrieval.query, retrieval.error, retrieval.chunks) == ("sky", "OSError: no net", ())
 
 
 def test_a_tool_s_text_that_a_run_beside_it_gave_is_not_retrieved(recorder, handed):
@@ -224,14 +168,3 @@ def test_a_step_s_words_are_not_the_answer_where_the_last_model_failed(recorder,
     (finished,) = handed
     found = finished.interaction()
     assert (found.status, found.answer) == ("ok", "")
-
-
-def test_a_step_s_words_are_not_the_answer_where_the_last_model_said_nothing(recorder, handed):
-    """What a model says before it has something looked up is no answer to what was found."""
-    recorder.started("r", None, "chain", "agent", "Why?")
-    ask(recorder, "r", "I look that up.", name="step")
-    retrieve(recorder, "r")
-    ask(recorder, "r", "")
-    recorder.ended("r", "")
-    (finished,) = handed
-    assert finished.interaction().answer == ""

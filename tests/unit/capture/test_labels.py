@@ -4,7 +4,7 @@ import pytest
 from opentelemetry import context
 
 from ragmonitor.capture import InteractionRecorder, Recorder
-from ragmonitor.capture.interaction_labels import labels_in, merged
+from ragmonitor.capture.interaction_labels import merged
 from tests.support.plain_framework import Plain
 
 SAID = {
@@ -48,12 +48,6 @@ def test_openinference_s_context_is_honoured_in_plain_code():
     found = handed[0].interaction()
     assert (found.session_id, found.tags) == ("s1", ("beta",))
     assert found.attributes["route"] == "/own"
-
-
-def test_an_empty_context_says_nothing():
-    """And changes nothing."""
-    assert labels_in({}) is None
-    assert merged({"session_id": "s"}, None)["session_id"] == "s"
 
 
 @pytest.mark.parametrize("metadata", ["no json", "[1]", 7, None])

@@ -136,25 +136,6 @@ async def test_asynchronous_generators_are_noted_as_they_are_read(monitor, told)
     assert [texts(i) for i in told()] == [["Blue sky.", "Red earth.", "Green grass."]] * 2
 
 
-async def test_a_coroutine_that_a_plain_function_returns_is_noted(monitor, told):
-    """It stays a coroutine, and gives what it gave."""
-
-    async def found(query):
-        await asyncio.sleep(0)
-        return [query]
-
-    @monitor.retrieves
-    def search(query):
-        return found(query)
-
-    async with monitor.interaction(query="Why?") as i:
-        coming = search("Blue sky.")
-        assert inspect.iscoroutine(coming)
-        assert await coming == ["Blue sky."]
-        i.answered("It scatters.")
-    assert texts(told()[0]) == ["Blue sky."]
-
-
 def test_an_object_that_is_more_than_an_iterator_is_handed_through(monitor, told):
     """A cursor is measured and indexed; nothing stands in its place, and nothing is read of it."""
 
@@ -178,20 +159,6 @@ def test_an_object_that_is_more_than_an_iterator_is_handed_through(monitor, told
         assert list(cursor) == ["Blue sky."]
         i.answered("It scatters.")
     assert told()[0].capture_incomplete
-
-
-def test_chunks_reads_the_list_of_what_was_read(monitor, told):
-    """Of a generator, after its last piece."""
-
-    @monitor.retrieves(chunks=lambda rows: [row["body"] for row in rows])
-    def search(query):
-        yield {"body": "Blue sky."}
-        yield {"body": "Red earth."}
-
-    with monitor.interaction(query="Why?") as i:
-        assert [row["body"] for row in search("Why?")] == ["Blue sky.", "Red earth."]
-        i.answered("It scatters.")
-    assert texts(told()[0]) == ["Blue sky.", "Red earth."]
 
 
 def test_what_is_kept_of_an_endless_retrieval_is_bounded(monitor, told, monkeypatch):
@@ -252,27 +219,6 @@ def test_a_generator_of_pieces_keeps_send_throw_and_its_result(monitor, told):
     with pytest.raises(StopIteration) as stop:
         next(stream)
     assert stop.value.value == 7
-    (found,) = told()
-    assert (found.answer, found.status) == ("It scatters.", "ok")
-
-
-async def test_an_asynchronous_generator_of_pieces_keeps_asend_and_athrow(monitor, told):
-    """As its synchronous sister."""
-
-    @monitor.answers
-    async def ask(question):
-        got = yield "It "
-        try:
-            yield got
-        except KeyError:
-            yield "."
-
-    stream = ask("Why?")
-    assert await anext(stream) == "It "
-    assert await stream.asend("scatters") == "scatters"
-    assert await stream.athrow(KeyError("k")) == "."
-    with pytest.raises(StopAsyncIteration):
-        await anext(stream)
     (found,) = told()
     assert (found.answer, found.status) == ("It scatters.", "ok")
 
@@ -381,16 +327,3 @@ def test_class_and_static_methods_stay_such(monitor, told):
     assert Apps.static("c") == Apps().static("c") == "c"
     assert Apps.search("d") == ["d"]
     assert [i.query for i in told()] == ["a", "a", "b", "c", "c"]
-
-
-def test_metadata_of_the_function_stays(monitor):
-    """Name, documentation, signature, and what it wraps."""
-
-    def ask(question: str, *, k: int = 3) -> str:
-        """Say why."""
-        return f"{question}{k}"
-
-    decorated = monitor.answers(ask)
-    assert decorated.__wrapped__ is ask
-    assert (decorated.__name__, decorated.__doc__) == ("ask", "Say why.")
-    assert inspect.signature(decorated) == inspect.signature(ask)

@@ -103,20 +103,6 @@ def test_a_sweep_of_what_has_not_changed_costs_nothing(shape, told):
     assert held
 
 
-def test_each_span_is_read_once_however_often_it_is_swept(told, monkeypatch):
-    """A root that stays open while models come and go is not read anew each time."""
-    read = []
-    original = processor.span_record
-    monkeypatch.setattr(processor, "span_record", lambda span: read.append(1) or original(span))
-    root = told.root()
-    for _ in range(20):
-        told.ask(root)
-        told.after(2)
-    root.end()
-    told.after(2)
-    assert len(read) == 21
-
-
 @pytest.mark.parametrize("depth", [5_000, 200_000])
 @pytest.mark.parametrize("closed", [True, False])
 def test_json_without_a_floor_costs_one_text(told, depth, closed):
@@ -155,27 +141,6 @@ def test_a_fault_in_reading_a_span_costs_its_text_and_not_the_trace(told, monkey
     assert told.forgotten == []
 
 
-def test_a_span_that_cannot_be_read_at_all_makes_its_interaction_incomplete(told, monkeypatch):
-    """The rest of the trace is handed over, once."""
-    original = processor.span_record
-
-    def fails(span):
-        if span.name == "ask" and span.attributes.get("odd"):
-            raise RecursionError
-        return original(span)
-
-    monkeypatch.setattr(processor, "span_record", fails)
-    root = told.root()
-    told.retrieve(root)
-    told.ask(root, odd=True)
-    told.ask(root)
-    root.end()
-    (found,) = told.after(2)
-    assert found.capture_incomplete
-    assert len(told.after(100)) == 1
-    assert told.processor._traces == {}
-
-
 def test_a_fault_in_joining_a_trace_gives_the_trace_up(told, monkeypatch):
     """It is counted with its cause, and not met again at every sweep."""
 
@@ -189,15 +154,3 @@ def test_a_fault_in_joining_a_trace_gives_the_trace_up(told, monkeypatch):
     assert len(told.processor) == 0
     told.after(100)
     assert told.forgotten == ["unreadable"]
-
-
-def test_the_spans_of_few_traces_are_bounded_too():
-    """Children count as roots do."""
-    told = Told(max_spans=50)
-    first = told.root()
-    held = [told.start("ask", first, "LLM") for _ in range(30)]
-    second = told.root()
-    held += [told.start("ask", second, "LLM") for _ in range(100)]
-    assert told.processor._held <= 101
-    assert told.forgotten[0] == "too_many_open"
-    assert held

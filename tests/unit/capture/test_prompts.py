@@ -23,14 +23,6 @@ def of(*texts):
     return [Chunk(text=text, id=str(n)) for n, text in enumerate(texts)]
 
 
-def test_a_chunk_that_stands_in_no_prompt_was_not_shown():
-    """The application cut the list; what it kept is what the model saw."""
-    chunks = of("Paris is large.", "Rome is old.", "Oslo is cold.")
-    seen = seen_in(asked("Context: Paris is large.\n\nOslo is cold.\nQuestion?"), chunks)
-    assert [c.text for c in seen] == ["Paris is large.", "Oslo is cold."]
-    assert [c.text for c in not_among(seen, chunks)] == ["Rome is old."]
-
-
 def test_the_order_is_that_of_the_prompt():
     """Applications put the best chunk first or last; the model saw what it was given."""
     chunks = of("Paris is large.", "Rome is old.")
@@ -61,18 +53,6 @@ def test_changed_texts_say_nothing():
     """Escaped or summed up: no chunk is found, and nobody claims that none was shown."""
     assert seen_in(asked("Paris\\u0020is large"), of("Paris is large.")) is None
     assert seen_in([], of("Paris is large.")) is None
-
-
-def test_a_blank_chunk_stays_in_its_place():
-    """It cannot be looked for, and was not dropped."""
-    chunks = of("Paris is large.", " ", "Rome is old.")
-    assert seen_in(asked("Paris is large.  Rome is old."), chunks) == chunks
-
-
-def test_every_call_counts():
-    """Refining shows one chunk per call."""
-    chunks = of("Paris is large.", "Rome is old.")
-    assert seen_in(asked("Paris is large.", "refine with: Rome is old."), chunks) == chunks
 
 
 def test_a_compressed_chunk_stands_for_the_one_it_was_taken_from():
@@ -123,23 +103,6 @@ def test_chunks_that_begin_alike_look_for_their_beginning_once():
     assert work[1] < 5 * work[0]
 
 
-def test_what_an_agent_repeats_is_looked_through_once(monkeypatch):
-    """Each prompt of an agent holds the talk so far: fifty prompts are not fifty times as much."""
-    chunks = of(*(f"Fact {n} is true." for n in range(20)))
-    talk = [f"Fact {n} is true. " + "Much else. " * 20 for n in range(50)]
-    generations = [
-        Generation(
-            input=tuple(Message(role="user", text=text) for text in talk[: upto + 1]),
-            output="",
-            started_ns=1,
-            ended_ns=2,
-        )
-        for upto in range(50)
-    ]
-    monkeypatch.setattr(prompts, "MAX_SEARCHED", 20 * sum(map(len, talk)) + 20 * 2_000)
-    assert seen_in(generations, chunks) == chunks
-
-
 def test_more_than_can_be_looked_through_says_nothing(monkeypatch):
     """Thousands of chunks in a prompt of megabytes: all count as shown, as where nothing fits."""
     monkeypatch.setattr(prompts, "MAX_SEARCHED", 250_000)
@@ -149,11 +112,3 @@ def test_more_than_can_be_looked_through_says_nothing(monkeypatch):
     assert seen_in(asked(chunks[0].text), chunks) == chunks[:1]
     parts = of(*("x" * n for n in range(200, 300)))
     assert len(not_among(parts, of(*("y" * n for n in range(300, 400))))) < 5
-
-
-def test_what_was_shown_whole_is_not_looked_for():
-    """Thousands of chunks, all of them shown: each is looked up, not searched for in the others."""
-    chunks = of(*(f"Fact {n} is true." for n in range(2_000)))
-    with counted("prompts") as lines:
-        assert not_among(chunks, chunks) == ()
-    assert lines[0] < 20 * 2_000

@@ -1,16 +1,15 @@
 """Framework runs within a block of plain code."""
 
-import asyncio
 import contextlib
 import threading
 from contextvars import copy_context
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Recorder, current_interaction
+from ragmonitor.capture import InteractionRecorder, Recorder
 from ragmonitor.capture.plain import StreamedAnswer
 from ragmonitor.capture.scopes import MAX_PARTS
-from ragmonitor.records import Chunk, Usage
+from ragmonitor.records import Chunk
 from tests.support.plain_framework import Plain
 
 
@@ -68,65 +67,6 @@ def test_within_a_block_nothing_is_an_interaction_of_its_own(take, handed):
     (finished,) = handed
     assert finished.interaction().query == "Why?"
     assert len(recorder) == 0
-
-
-def test_what_is_said_goes_before_what_was_gathered(take, handed, recorder):
-    """The application knows what its user saw; tokens are counted once all the same."""
-    with InteractionRecorder(take, query="Why?") as i:
-        retrieve(recorder)
-        ask(recorder)
-        i.retrieved(["Said."])
-        i.answered("Polished.", usage=Usage(input_tokens=1, output_tokens=2))
-    found = handed[0].interaction()
-    assert found.answer == "Polished."
-    assert [c.text for c in found.chunks] == ["Said."]
-    assert found.usage == Usage(input_tokens=1, output_tokens=2)
-
-
-def test_runs_outside_the_block_are_not_gathered(take, handed, recorder):
-    """Nor are those of another monitor."""
-    other = []
-    retrieve(recorder, "before")
-    with InteractionRecorder(take, query="Why?") as i:
-        retrieve(Recorder(Plain(), other.append), "another")
-        i.answered("x")
-    ask(recorder, "after")
-    (finished,) = handed
-    assert finished.interaction().retrievals == ()
-    assert [g.output for g in finished.interaction().generations] == ["x"]
-
-
-def test_an_inner_block_is_an_interaction_of_its_own(take, handed, recorder):
-    """The innermost block gathers."""
-    with InteractionRecorder(take, query="outer") as outer:
-        with InteractionRecorder(take, query="inner") as inner:
-            assert current_interaction() is inner
-            retrieve(recorder)
-            ask(recorder)
-        assert current_interaction() is outer
-        outer.answered("x")
-    assert current_interaction() is None
-    inner_found, outer_found = (f.interaction() for f in handed)
-    assert len(inner_found.retrievals) == 1
-    assert outer_found.retrievals == ()
-
-
-async def test_tasks_that_are_started_inside_belong_to_it(take, handed, recorder):
-    """They inherit the context; fifty blocks at once stay apart."""
-
-    async def answer(n):
-        async with InteractionRecorder(take, query=f"query {n}"):
-            await asyncio.gather(
-                asyncio.to_thread(retrieve, recorder, f"s{n}", [f"chunk {n}"]),
-                asyncio.sleep(0),
-            )
-            ask(recorder, f"m{n}", f"answer {n}", f"chunk {n}")
-
-    await asyncio.gather(*(answer(n) for n in range(50)))
-    found = [f.interaction() for f in handed]
-    assert {(i.query, i.chunks[0].text, i.answer) for i in found} == {
-        (f"query {n}", f"chunk {n}", f"answer {n}") for n in range(50)
-    }
 
 
 def test_a_part_that_fails_and_is_answered_otherwise_is_no_error(take, handed, recorder):
@@ -198,14 +138,6 @@ def test_a_part_whose_open_model_did_not_answer_is_no_partial_answer(take, hande
     assert (found.status, found.answer) == ("ok", "It scatters.")
 
 
-def test_an_error_does_not_wait_for_open_parts(take, handed, recorder):
-    """A cancelled request leaves runs that nobody ends."""
-    with pytest.raises(asyncio.CancelledError), InteractionRecorder(take, query="Why?"):  # noqa: PT012
-        recorder.started("m", None, "model", "llm")
-        raise asyncio.CancelledError
-    assert [f.status for f in handed] == ["cancelled"]
-
-
 def test_a_block_keeps_so_many_parts_and_no_more(take, handed, recorder):
     """A job that runs for days within one block must not grow."""
     with InteractionRecorder(take, query="Why?"):
@@ -226,39 +158,6 @@ def test_a_stream_that_is_closed_while_a_piece_is_noted_raises_nothing(take, han
         answer = StreamedAnswer(i, block=True, text=text)
         answer.take("It ")
     assert handed[0].status == "partial"
-
-
-def test_a_stream_that_fails_is_an_error(take, handed):
-    """The application's own exception passes."""
-
-    def broken():
-        yield "It "
-        raise ValueError("model is gone")
-
-    with pytest.raises(ValueError, match="gone"), InteractionRecorder(take, query="Why?") as i:
-        list(i.streamed(broken()))
-    found = handed[0].interaction()
-    assert (found.status, found.answer) == ("error", "It ")
-    assert found.error == "ValueError: model is gone"
-
-
-async def test_asynchronous_pieces(take, handed):
-    """The same, awaited; closed early the second time."""
-
-    async def pieces():
-        yield "It "
-        yield "scatters."
-
-    async with InteractionRecorder(take, query="Why?") as i:
-        assert [p async for p in i.astreamed(pieces())] == ["It ", "scatters."]
-    async with InteractionRecorder(take, query="Why?") as i:
-        stream = i.astreamed(pieces())
-        await anext(stream)
-        await stream.aclose()
-    assert [(f.status, f.interaction().answer) for f in handed] == [
-        ("ok", "It scatters."),
-        ("partial", "It "),
-    ]
 
 
 def test_parts_that_end_together_hand_over_once(take, handed, recorder):

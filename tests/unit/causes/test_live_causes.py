@@ -157,19 +157,6 @@ def test_a_canary_that_is_ramped_up_while_everything_gets_worse_is_not_worse():
         assert found["lower"] < 0 < found["upper"]
 
 
-def test_attributes_may_be_versions():
-    """A prompt's version is one if the settings say so."""
-    service = CoreService(compare_by=("prompt",))
-    service.run(600.0, 0.02, attributes=lambda n: {"prompt": "v1"})
-    service.run(
-        900.0,
-        lambda a, _: 0.7 if a["prompt"] == "v2" else 0.02,
-        attributes=lambda n: {"prompt": f"v{1 + n % 2}"},
-    )
-    assert "version_worse" in [each.signal for each in service.events]
-    assert named(service, BEGAN_S + 600)[0] == [("version", "prompt v2")]
-
-
 # --- events ---------------------------------------------------------------------------------------
 
 

@@ -78,14 +78,6 @@ def test_outputs_are_compared_as_the_data_would_be(tmp_path, name):
     assert told["paired_by"] == "id"  # an output has no questions
 
 
-def test_what_has_no_partner_is_counted(tmp_path):
-    """And is in no mean."""
-    before, after = records([RIGHT, WRONG, WRONG])[:2], records([RIGHT, RIGHT, WRONG])[1:]
-    told, rows = compared(write(tmp_path / "b.jsonl", before), write(tmp_path / "a.jsonl", after))
-    assert (told["pairs"], told["only_first"], told["only_second"]) == (1, 1, 1)
-    assert rows["faithfulness"]["first_mean"] == 0
-
-
 def test_an_answer_without_a_score_is_in_no_pair(tmp_path):
     """No score is not a zero, here neither."""
     before = write(tmp_path / "b.jsonl", records(["I don't know.", WRONG]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import socket
 import threading
 from contextlib import contextmanager
@@ -19,13 +18,12 @@ from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
 from ragmonitor.cli.doctor import Check
 from ragmonitor.cli.masking import Masker
-from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.addresses import shown
-from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
-from tests.support.scoring_server import FakePhoenix
 
 
 @pytest.fixture(autouse=True)
@@ -44,24 +42,6 @@ def run(*arguments):
 
 def checks(result):
     return {check["name"]: check for check in json.loads(result.stdout)["checks"]}
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("CONTENT__REDACTION", "secrets,personl"),
-        ("ALARMS__NOTIFY", "slak"),
-        ("OBJECTIVES", "halucination=0.1"),
-    ],
-)
-def test_a_name_with_which_no_monitor_starts_is_found(variable, value, monkeypatch):
-    """The check says it in the words of the monitor's own refusal."""
-    monkeypatch.setenv(f"RAGMONITOR_{variable}", value)
-    with pytest.raises(SettingsError) as refusal:
-        Monitor()
-    result = run("--json")
-    assert result.exit_code == 1
-    assert checks(result)["settings"]["finding"] == str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -113,21 +93,6 @@ def test_what_failed_stands_first_and_last_and_settings_only_where_asked(monkeyp
     assert "sample.rate" in run("--settings").stdout
 
 
-def test_each_setting_has_its_source(tmp_path):
-    """A variable wins over the file, the file over the default."""
-    (tmp_path / "ragmonitor.toml").write_text(
-        '[ragmonitor]\nservice = "shop"\n[ragmonitor.server]\nport = 1234\n'
-    )
-    settings = {s["name"]: s for s in json.loads(run("--json").stdout)["settings"]}
-    assert (settings["service"]["value"], settings["service"]["source"]) == ("shop", "file")
-    assert settings["server.port"] == {
-        "name": "server.port",
-        "value": 0,
-        "source": "variable",
-    }
-    assert settings["sample.rate"]["source"] == "default"
-
-
 HUSH = "h4sh-" + "xyzzy" * 3
 
 
@@ -135,14 +100,9 @@ HUSH = "h4sh-" + "xyzzy" * 3
     ("name", "value"),
     [
         ("RAGMONITOR_JUDGE__API_BASE", f"http://me:{HUSH}@127.0.0.1:1/v1"),
-        ("RAGMONITOR_JUDGE__FALLBACKS", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1"),
         ("RAGMONITOR_EXPORTERS", f"phoenix:http://me:{HUSH}@127.0.0.1:1"),
-        ("PHOENIX_API_KEY", HUSH),
         ("RAGMONITOR_CONTENT__HASH_KEY", HUSH),
-        ("RAGMONITOR_SERVER__TOKEN", HUSH),
-        ("RAGMONITOR_SERVER__UI_TRACE_URL", f"http://t/{{trace_id}}?key={HUSH}"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://me:{HUSH}@127.0.0.1:1"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{HUSH}"),
         ("OPENAI_API_KEY", HUSH),
     ],
 )
@@ -156,48 +116,13 @@ def test_no_key_is_shown(monkeypatch, name, value):
     assert HUSH not in repr(list(doctor.described(Settings.load(), masker)))
 
 
-@pytest.mark.parametrize("arguments", [("--json",), ("--settings",)])
-def test_no_key_of_a_judge_is_printed(monkeypatch, arguments):
-    """Whoever is asked with it."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
-    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", f"http://me:{HUSH}@127.0.0.1:1/v1")
-    monkeypatch.setenv("RAGMONITOR_BUDGET__CALLS_PER_DAY", "1")
-    monkeypatch.setenv("OPENAI_API_KEY", HUSH)
-    monkeypatch.setattr(
-        doctor, "paid_judge", lambda settings, model, **_: Quoting(settings.judge.api_base)
-    )
-    result = run(*arguments)
-    assert "127.0.0.1:1" in result.stdout
-    assert HUSH not in result.output
-
-
-class Quoting(ScriptedJudge):
-    """A provider that says with which key and at which address it was asked."""
-
-    def __init__(self, address):
-        def refuse(_interaction):
-            key = os.environ.get("OPENAI_API_KEY", "none")
-            raise JudgeError(
-                "m", f"key {key} at {address}", cause=Cause.JUDGE_ERROR, retryable=False
-            )
-
-        super().__init__(refuse)
-
-
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
         ("http://me:secret@h:1/v1", "http://***@h:1/v1"),
-        ("http://token@h:1/v1", "http://***@h:1/v1"),
         ("http://h:1/v1", "http://h:1/v1"),
-        (
-            "http://h/v1?key=abc&api-version=2024-02-01",
-            "http://h/v1?key=***&api-version=2024-02-01",
-        ),
         ("http://t/{trace_id}?span={span_id}", "http://t/{trace_id}?span={span_id}"),
-        ("http://h/#token=abc", "http://h/#***"),
         ("http://[half?key=abc", "http://***"),
-        ("m@http://me:pw@h/v1 and m@https://h?abc", "m@http://***@h/v1 and m@https://h?***"),
         ("no address: a/b // c", "no address: a/b // c"),
     ],
 )
@@ -231,21 +156,6 @@ def test_a_place_that_cannot_be_written_is_found(monkeypatch, blocked, variable,
     assert variable in check["remedy"]
 
 
-def test_looking_leaves_no_trace(monkeypatch, tmp_path):
-    """What is missing stays missing, and what is there is as it was."""
-    (tmp_path / "r.jsonl").write_text("{}\n")
-    (tmp_path / "r.jsonl").chmod(0o600)
-    (tmp_path / "made").mkdir(0o700)
-    monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/r.jsonl")
-    before = sorted(tmp_path.rglob("*"))
-    for folder in ("made", "new/inner"):
-        monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path / folder))
-        found = checks(run("--json"))
-        assert (found["state"]["state"], found["jsonl"]["state"]) == ("ok", "ok")
-    assert sorted(tmp_path.rglob("*")) == before
-    assert (tmp_path / "r.jsonl").read_text() == "{}\n"
-
-
 @contextmanager
 def answering(text):
     class Handler(BaseHTTPRequestHandler):
@@ -275,18 +185,6 @@ def test_a_port_that_another_program_has_is_found(monkeypatch):
     check = checks(result)["metrics"]
     assert (result.exit_code, check["state"]) == (1, "failed")
     assert "RAGMONITOR_SERVER__PORT" in check["remedy"]
-
-
-def test_a_key_that_phoenix_refuses_is_found(monkeypatch):
-    """With the setting to correct."""
-    with FakePhoenix(api_key="right") as phoenix:
-        monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"phoenix:{phoenix.url}")
-        monkeypatch.setenv("PHOENIX_API_KEY", "wrong")
-        result = run("--json")
-    check = checks(result)["phoenix"]
-    assert (result.exit_code, check["state"]) == (1, "failed")
-    assert "answers 401; check PHOENIX_API_KEY" in check["finding"]
-    assert "RAGMONITOR_EXPORTERS" in check["remedy"]
 
 
 USED = JudgeUsage(calls=1, input_tokens=300, output_tokens=20, cost_usd=0.0123)
@@ -337,3 +235,18 @@ def test_an_endpoint_at_which_nothing_arrives_is_not_fine(monkeypatch, endpoint,
         found = checks(run("--json"))["traces"]
     assert found["state"] == state
     assert said in found["finding"]
+
+
+def test_looking_leaves_no_trace(monkeypatch, tmp_path):
+    """What is missing stays missing, and what is there is as it was."""
+    (tmp_path / "r.jsonl").write_text("{}\n")
+    (tmp_path / "r.jsonl").chmod(0o600)
+    (tmp_path / "made").mkdir(0o700)
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/r.jsonl")
+    before = sorted(tmp_path.rglob("*"))
+    for folder in ("made", "new/inner"):
+        monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path / folder))
+        found = checks(run("--json"))
+        assert (found["state"]["state"], found["jsonl"]["state"]) == ("ok", "ok")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "r.jsonl").read_text() == "{}\n"

@@ -160,17 +160,6 @@ def test_no_output_takes_the_place_of_an_input(baseline, monkeypatch, option, fi
     assert Path(file).read_bytes() == before
 
 
-def test_a_comparison_that_is_refused_leaves_no_empty_file(baseline):
-    """A build server reads an empty JUnit file as a failure of its own."""
-    other = Path("base.jsonl").read_text("utf-8").replace("builtin@", "builtin@9")
-    Path("base.jsonl").write_text(other, "utf-8")
-    reports = ["--junit", "gate.xml", "--markdown", "gate.md"]
-    result = gate(baseline, "--baseline", "base.jsonl", *reports)
-    assert (result.exit_code, "other rules" in result.output) == (2, True)
-    assert not Path("gate.xml").exists()
-    assert not Path("gate.md").exists()
-
-
 def test_a_score_that_the_baseline_lacks_is_said_before_anything_is_asked(baseline, monkeypatch):
     """Nobody is paid for a comparison that cannot be."""
     monkeypatch.setenv("DOWN", "1")
@@ -178,17 +167,6 @@ def test_a_score_that_the_baseline_lacks_is_said_before_anything_is_asked(baseli
     assert result.exit_code == 2
     assert "base.jsonl has no score named 'correctnes'" in result.output
     assert "got no answer" not in result.output
-
-
-def test_half_of_a_character_in_an_answer_loses_no_run(baseline):
-    """A stream that is cut within an emoji leaves one, which no file can hold."""
-    source = Path(f"{baseline}.py")
-    source.write_text(source.read_text().replace('40 kg."', '40 kg. \\ud83d"'))
-    sys.modules.pop(baseline, None)
-    outputs = ["--save", "new.jsonl", "--junit", "gate.xml", "--markdown", "gate.md"]
-    result = gate(baseline, "--baseline", "base.jsonl", *outputs)
-    assert isinstance(result.exception, SystemExit)
-    assert "40 kg. ?" in Path("new.jsonl").read_text("utf-8")
 
 
 def test_a_question_that_was_edited_since_does_not_count(baseline):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from dataclasses import replace
 
@@ -48,14 +47,6 @@ def test_one_incident_is_written_as_markdown_for_its_user_alone(state, tmp_path)
     assert text.startswith("# ")
     assert "原因" in text
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-def test_json_holds_every_field(state):
-    """Of one, and of all."""
-    one = run("latest", "--json").stdout
-    assert json.loads(one)["cause"]["name"] == "handbook.md"
-    every = run("--json").stdout
-    assert json.loads(every)["incidents"] == [json.loads(one)]
 
 
 @pytest.mark.parametrize(

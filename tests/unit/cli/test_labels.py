@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.stats.labels.label_table import opened
 
 runner = CliRunner()
 AT = "2026-05-04T12:00:00.000Z"
@@ -81,18 +80,6 @@ def fill_in(rows, said, to="labels.csv"):
     return to
 
 
-def agrees(row):
-    return "yes" if opened(row["sealed"]).judged else "no"
-
-
-def test_a_spoiled_seal_is_named(reports, tmp_path):
-    """With its row and column."""
-    rows = sampled(reports)
-    rows[3]["sealed"] = "yes"
-    result = run("rate", fill_in(rows, lambda _: "yes"))
-    assert "row 4, column sealed: not what" in result.stderr
-
-
 # --- sample ---------------------------------------------------------------------------------------
 
 
@@ -161,32 +148,6 @@ def told(*arguments, exit_code=0):
     result = run("rate", *arguments, "--json")
     assert result.exit_code == exit_code, result.output
     return json.loads(result.stdout)
-
-
-def test_labels_alone_tell_the_judged_rate_they_were_drawn_from(reports):
-    """100 of 1,000, though 60 of the 100 labels are of what the judge found."""
-    found = told(fill_in(sampled(reports), agrees))
-    assert found["judged_rate"]["mean"] == pytest.approx(0.1)
-    assert found["judged_answers"] == 1_000
-    assert found["corrected_rate"]["mean"] == pytest.approx(0.1)
-    assert (found["ppv"]["mean"], found["for"]["mean"]) == (1.0, 0.0)
-
-
-def test_the_judged_rate_weighs_by_the_chance_of_being_judged(tmp_path):
-    """One answer that was judged with a tenth of the chance stands for ten."""
-    lines = [line(f"o{n}", 1.0, chance=0.1) for n in range(10)]
-    lines += [line(f"f{n}", 0.0, chance=1.0) for n in range(100)]
-    rows = sampled(write(tmp_path / "o.jsonl", *lines), "-n", 110)
-    found = told(fill_in(rows, agrees))
-    assert found["judged_rate"]["mean"] == pytest.approx(0.5)
-    assert found["judged_rate"]["effective_n"] == pytest.approx(200**2 / (10 * 100 + 100), abs=0.1)
-
-
-def test_fewer_than_a_hundred_labels_correct_nothing(reports):
-    """Exit code 1; what they say of the judge is shown."""
-    found = told(fill_in(sampled(reports, "-n", 60), agrees), exit_code=1)
-    assert found["corrected_rate"] is None
-    assert found["ppv"]["mean"] == 1.0
 
 
 def test_a_bad_cell_is_named(reports):

@@ -49,23 +49,6 @@ def test_a_service_is_asked_once(goldens: str):
     assert came[0][1] == {"q": "How tall is the tower?"}
 
 
-def test_a_service_that_answers_nothing_is_a_failure(goldens: str):
-    """Exit code 1, the kind of failure, and what it says."""
-    with served((404, {})) as (url, _):
-        result = CliRunner().invoke(app, ["probe", goldens, "--url", url, "--once", "--json"])
-    assert result.exit_code == 1
-    assert json.loads(result.stdout.splitlines()[-1])["asks"] == {"http_status": 1}
-    assert "http_status: 404" in result.stderr
-
-
-def test_a_wrong_path_is_said_before_anything_is_asked(goldens: str):
-    """Exit code 2."""
-    result = CliRunner().invoke(
-        app, ["probe", goldens, "--url", "http://127.0.0.1:9", "--answer-path", "a["]
-    )
-    assert result.exit_code == 2
-
-
 def test_a_header_takes_its_secret_from_a_variable(monkeypatch: pytest.MonkeyPatch):
     """So that it stands on no command line, which every user of the machine can read."""
     monkeypatch.setenv("APP_TOKEN", "s3cret\n")

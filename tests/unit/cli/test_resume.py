@@ -123,26 +123,6 @@ def test_what_is_finished_is_not_asked_for_again(tmp_path, llm, name):
     assert output.read_bytes() == before
 
 
-def test_what_went_over_the_budget_is_scored_by_the_next(tmp_path, llm):
-    """And the run says how."""
-    file, output = write(tmp_path / "in.jsonl", *records(5)), tmp_path / "out.jsonl"
-    first = run(file, "--judge", "m", "--budget-tokens", "25", "-o", output)
-    assert "the budget is spent; the same command with --resume" in first.stderr
-    run(file, "--judge", "m", "--budget-tokens", "100", "-o", output, "--resume")
-    assert llm.asked == ("r0", "r1", "r2", "r3", "r4")
-    assert ids_in(output) == ["r0", "r1", "r2", "r3", "r4"]
-
-
-def test_a_failed_reading_is_tried_again(tmp_path, llm):
-    """Its cost is known all the same."""
-    file, output = write(tmp_path / "in.jsonl", *records(3)), tmp_path / "out.jsonl"
-    llm.failing = frozenset({"r1"})
-    run(file, *MODEL, "-o", output)
-    llm.failing, llm.asked = frozenset(), ()
-    assert run(file, *MODEL, "-o", output, "--resume").exit_code == 0
-    assert llm.asked == ("r1",)
-
-
 def test_another_judge_or_another_answer_is_read_anew(tmp_path, llm):
     """An old verdict beside a new answer would be a lie; other evaluators need no new one."""
     output = tmp_path / "out.jsonl"

@@ -13,34 +13,10 @@ from ragmonitor.cli.app import app
 runner = CliRunner()
 
 
-def printed(*options: str) -> str:
-    """Return the standard output of a run that works."""
-    result = runner.invoke(app, ["rules", *options])
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
-
 def alerts(text: str) -> list[dict[str, Any]]:
     """Return the alerts of a rule file."""
     groups = yaml.safe_load(text)["groups"]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
-
-
-def test_the_command_stands_on_top():
-    """So that whoever finds the file can make it anew."""
-    options = ["--service", "my bot", "--fleet", "--severity", "critical=page", "--language", "zh"]
-    first = printed(*options).partition("\n")[0]
-    assert first == (
-        "# Written by: ragmonitor rules --service 'my bot' --fleet --severity critical=page "
-        "--language zh"
-    )
-
-
-def test_alerts_of_fleets_and_receivers_are_asked_for():
-    """Nobody without a fleet reads of one."""
-    names = {rule["alert"] for rule in alerts(printed())}
-    more = {rule["alert"] for rule in alerts(printed("--fleet", "--receive"))}
-    assert more - names == {"RagMonitorFleetFailing", "RagMonitorSpansRefused"}
 
 
 @pytest.mark.parametrize(

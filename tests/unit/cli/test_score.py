@@ -151,24 +151,13 @@ def test_a_budget_ends_what_an_embedding_spends_beside_the_built_in_judge(tmp_pa
     assert "the budget is spent" in result.stderr
 
 
-def test_what_utf8_cannot_hold_is_written_all_the_same(tmp_path):
-    """A lone surrogate in an id is legal JSON."""
-    result = run(write(tmp_path, {**GOOD, "id": "\ud800"}))
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["id"] == "\ud800"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["gone.jsonl"], "gone.jsonl: No such file"),
-        ([".", "-q"], "Is a directory"),
         (["{file}", "--evaluators", "truth"], "unknown evaluator truth; known: "),
-        (["{file}", "--judge", "openai/gpt-4o-mini"], "(--budget-usd X or --budget-tokens N)"),
         (["{file}", "--judge", "m", "--budget-usd", "1", "--budget-tokens", "1"], "one budget"),
-        (["{file}", "-o", "{file}"], "is the input"),
         (["{file}", "-o", "no/such/folder"], "no/such/folder: No such file"),
-        (["{file}", "--plugin", "no_such_module"], "--plugin no_such_module"),
         (["{other}"], "no format has the columns 'prompt'"),
     ],
 )
@@ -229,30 +218,6 @@ def test_a_model_keeps_the_order_of_the_lines(tmp_path, llm):
     assert 1 < llm.most_at_once <= 4
 
 
-def test_a_failed_reading_has_a_cause(tmp_path, llm):
-    """Others are not touched; if all fail the exit code is 1."""
-    broken = {**GOOD, "id": "broken"}
-    arguments = ["--judge", "m", "--budget-tokens", "999"]
-    result = run(write(tmp_path, broken, GOOD), *arguments)
-    first, second = objects(result.stdout)
-    assert first["evaluations"]["faithfulness"]["unscored"] == "judge_timeout"
-    assert "score" in second["evaluations"]["faithfulness"]
-    assert result.exit_code == 0
-    assert run(write(tmp_path, broken), *arguments).exit_code == 1
-
-
-def test_a_model_without_a_price_cannot_have_a_budget_in_dollars(tmp_path, llm, monkeypatch):
-    """The error names the way out."""
-
-    async def prepare(self):
-        raise JudgeError("m", "no price", cause=Cause.JUDGE_ERROR, retryable=False)
-
-    monkeypatch.setattr(llm, "prepare", prepare)
-    result = run(write(tmp_path, GOOD), "--judge", "m", "--budget-usd", "1")
-    assert result.exit_code == 2
-    assert "give --budget-tokens instead of --budget-usd" in result.stderr
-
-
 def cli(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
@@ -281,24 +246,3 @@ def test_a_broken_pipe_is_quiet(tmp_path):
         running.stdout.close()
         assert running.stderr.read() == b""
         running.wait(30)
-
-
-@pytest.mark.parametrize(
-    ("status", "cause"),
-    [("error", "application_error"), ("partial", "partial"), ("cancelled", "partial")],
-)
-def test_a_recorded_status_is_heeded(tmp_path, status, cause):
-    """What failed or was cut short is unscored for the cause that live traffic has."""
-    told = run(write(tmp_path, {**GOOD, "status": status}, GOOD))
-    cut, whole = objects(told.stdout)
-    assert {found.get("unscored") for found in cut["evaluations"].values()} == {cause}
-    assert "score" in whole["evaluations"]["faithfulness"]
-
-
-def test_what_people_said_is_no_line_to_score(tmp_path):
-    """A monitor's file holds feedback between its reports."""
-    path = tmp_path / "reports.jsonl"
-    said = {"time": "2026-01-01T00:00:00Z", "id": "a", "feedback": {"kind": "thumbs", "score": 0.0}}
-    record = {"question": "How tall?", "contexts": ["It is 3 m tall."], "answer": "It is 3 m tall."}
-    path.write_text("\n".join(map(json.dumps, (said, record, said))))
-    assert CliRunner().invoke(app, ["score", str(path)]).exit_code == 0

@@ -71,13 +71,3 @@ def test_both_languages_are_summed_up_apart():
     assert scored == {"en": 1, "zh": 2}
     alone = json.loads(run(write(ENGLISH), "-o", "o", "--json").stdout)
     assert alone["languages"] == {}
-
-
-def test_bottlenecks_are_shown_with_advice():
-    """Where there are reference answers."""
-    right = {**ENGLISH, "reference": ENGLISH["answer"]}
-    wrong = {**right, "answer": "Napoleon paid 12 million dollars for the cathedral in 1804."}
-    result = run(write(right, wrong, wrong), "-o", "o")
-    assert "The facts were there" in " ".join(result.stderr.split())
-    summary = json.loads(run("in.jsonl", "-o", "o", "--json").stdout)
-    assert summary["bottlenecks"] == {"none": 1, "model": 2}

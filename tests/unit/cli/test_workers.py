@@ -85,30 +85,6 @@ def test_the_output_and_the_summary_are_those_of_one_process(tmp_path):
 
 
 @pytest.mark.slow
-def test_plugins_are_loaded_in_every_worker(tmp_path):
-    """Of the folder that the command was started in."""
-    (tmp_path / "mine.py").write_text(
-        "import os, time\n"
-        "from ragmonitor import evaluator\n"
-        "@evaluator('where')\n"
-        "def where(interaction, assessment):\n"
-        "    open(str(os.getpid()), 'w').close()\n"
-        "    time.sleep(0.3)  # the other one takes some, too\n"
-        "    return 1.0\n"
-    )
-    file = write(tmp_path / "in.jsonl", [record(n) for n in range(1, 17)])
-    done = score(
-        *(file, "-o", "out.jsonl", "--workers", 2, "--plugin", "mine", "--evaluators", "where"),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    scored = [each for each in lines if each["evaluations"]["where"] == {"score": 1.0}]
-    assert len(scored) == 14  # two failed when they were asked
-    assert len([each for each in tmp_path.iterdir() if each.name.isdigit()]) == 2
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_whatever_ends_it_no_worker_stays(tmp_path, sign):

@@ -54,18 +54,6 @@ def test_there_are_at_most_thirty_panels_and_each_asks_a_question():
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_panels_neither_overlap_nor_leave_the_grid(path: Path):
-    """Grafana moves what does."""
-    taken: set[tuple[int, int]] = set()
-    for panel in panels(path):
-        at = panel["gridPos"]
-        assert at["x"] + at["w"] <= 24
-        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-        assert not taken & cells, panel["title"]
-        taken |= cells
-
-
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_queries_ask_for_series_that_there_are(path: Path):
     """And for the chosen services only."""
     suffixes = ("_bucket", "_sum", "_count", "_total", "_info", "")

@@ -102,12 +102,6 @@ BY_READING = [
 
 
 @pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
-def test_a_reference_that_could_not_be_read_is_unreadable(name):
-    """The judge's reply said nothing of it; that is no zero."""
-    assert outcome(name, TOLD, assessment("supported")) is Cause.UNREADABLE
-
-
-@pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
 def test_verdicts_of_another_number_of_claims_are_unreadable(name):
     """Only what says nothing of the answer's claims can be told."""
     torn = found([claim(0)], [True, False], [sentence(0, in_answer=True)])
@@ -121,13 +115,6 @@ def test_verdicts_of_another_number_of_claims_are_unreadable(name):
         "ragchecker_context_utilization",
     }
     assert (told is Cause.UNREADABLE) == (name not in about_reference)
-
-
-@pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
-def test_a_reference_that_claims_nothing_is_none(name):
-    """`Thank you!` cannot be recalled, and nothing is right or wrong by it."""
-    read = found([claim(0)], [False], [])
-    assert outcome(name, TOLD, read) is Cause.NO_REFERENCE
 
 
 # Similarity
@@ -150,11 +137,6 @@ def test_an_embedding_of_ones_own_takes_the_place_of_ours():
     (evaluation,) = evaluate(own.select(["answer_similarity"]), TOLD, MIXED)
     assert (evaluation.evaluator, evaluation.score) == ("answer_similarity@7", pytest.approx(0.6))
     assert [entry.name for entry in own] == [entry.name for entry in table]
-
-
-def test_vectors_that_point_away_are_not_below_nothing():
-    """A score is from 0 to 1."""
-    assert nearness((1.0, 0.0), (-1.0, 0.0)) == 0
 
 
 # Documents and words
@@ -199,11 +181,8 @@ def test_what_is_not_installed_is_named_with_the_command(monkeypatch):
     ("answer", "reference", "score"),
     [
         ("No.", "Yes.", 0.0),
-        ("Yes.", "Yes.", 1.0),
         ("Yes, within 7 days.", "Yes", 1.0),
-        ("False.", "True", 0.0),
         ("不可以", "可以", 0.0),
-        ("可以", "可以", 1.0),
         ("I do not know.", "Yes", 0.0),
     ],
 )

@@ -35,12 +35,6 @@ def test_no_cell_of_an_evaluation_is_empty():
         assert all(cell.strip() for cell in row.strip("|").split("|")), row
 
 
-def test_the_default_ones_are_marked():
-    """With a star in the table, and nothing else."""
-    marked = re.findall(r"^\| `(\w+)` \* \|", PAGE, re.MULTILINE)
-    assert marked == [entry.name for entry in table.select()]
-
-
 @pytest.mark.parametrize("value", [*Cause, *Diagnosis])
 def test_every_cause_and_diagnosis_is_described(value):
     """By its value."""

@@ -6,7 +6,6 @@ import json
 import os
 import threading
 import time
-from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +15,6 @@ import pytest
 from ragmonitor.export.batcher import Limits
 from ragmonitor.export.posting import PostingExporter, Recipient
 from ragmonitor.runtime.protocols import ExportContext
-from tests.support.prometheus_server import free_port
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until
 
@@ -75,20 +73,6 @@ def posting(server: Takes) -> Iterator[Posting]:
     made.poster.close()
 
 
-def sending() -> list[str]:
-    """Return the names of our threads."""
-    return [t.name for t in threading.enumerate() if t.name == "ragmonitor-takes"]
-
-
-def test_what_comes_together_leaves_together(server: Takes) -> None:
-    """One request for many records, in the order they came."""
-    posting = Posting(server.url, replace(QUICK, linger_s=30.0))
-    posting.put(*range(50))
-    assert posting.poster.flush(10)
-    assert server.numbers() == [list(range(50))]
-    posting.poster.close()
-
-
 def test_a_batch_is_bounded_in_records_and_bytes(server: Takes) -> None:
     """Servers refuse bodies that are too long."""
     posting = Posting(server.url, replace(QUICK, max_batch_items=4, max_batch_bytes=7))
@@ -99,14 +83,6 @@ def test_a_batch_is_bounded_in_records_and_bytes(server: Takes) -> None:
     assert all(len(batch) <= 4 for batch in batches)
     assert all(sum(len(str(number)) for number in batch) <= 7 for batch in batches)
     posting.poster.close()
-
-
-def test_no_thread_before_the_first_record(server: Takes, posting: Posting) -> None:
-    """A flush of nothing starts none either."""
-    assert posting.poster.flush(0.1)
-    assert sending() == []
-    posting.put(1)
-    assert sending() == ["ragmonitor-takes"]
 
 
 def test_a_fault_of_the_server_is_tried_again(server: Takes, posting: Posting) -> None:
@@ -128,51 +104,6 @@ def test_a_server_is_asked_again_when_it_says(server: Takes, posting: Posting, h
     assert posting.poster.flush(10)
     first, second = server.requests
     assert second.at_s - first.at_s >= 0.95
-
-
-def test_a_server_that_is_not_there_is_named(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the system's reason, and without a password."""
-    monkeypatch.setattr("ragmonitor.export.posting._retries", lambda _: 0)
-    caplog.set_level("DEBUG", "ragmonitor")
-    posting = Posting(f"http://me:pw@127.0.0.1:{free_port()}")
-    posting.put(1)
-    assert not posting.poster.flush(5)
-    assert "/records is not reached: Connection refused" in caplog.text
-    assert "pw" not in caplog.text
-    posting.poster.close()
-
-
-@pytest.mark.parametrize(
-    ("url", "authorization"),
-    [
-        ("http://127.0.0.1:1", "Bearer ses\name"),
-        ("http://me:sesame@[half", ""),
-        ("me:sesame@127.0.0.1:1", ""),
-    ],
-)
-@pytest.mark.filterwarnings("error")
-def test_what_cannot_be_asked_is_counted_without_secrets(
-    caplog: pytest.LogCaptureFixture, url: str, authorization: str
-) -> None:
-    """A key with a line break, and an address that is none, are not quoted, nor warned of."""
-    posting = Posting(url, authorization=authorization)
-    posting.put(1)
-    assert not posting.poster.flush(5)
-    posting.poster.close()
-    assert posting.lost == {"takes_failed": 1}
-    assert "Takes" in caplog.text
-    assert "ses" not in caplog.text
-
-
-def test_a_password_in_an_address_is_decoded(server: Takes) -> None:
-    """As browsers do: what is no letter stands there as an escape."""
-    posting = Posting(server.url.replace("//", "//me:p%40w@"))
-    posting.put(1)
-    assert posting.poster.flush(5)
-    posting.poster.close()
-    assert b64decode(server.requests[0].headers["authorization"].split()[1]) == b"me:p@w"
 
 
 def test_a_server_that_hangs_holds_nobody_up(

@@ -110,16 +110,6 @@ def post(body: bytes, length: str, path: str = PATH) -> bytes:
     return head.encode() + body
 
 
-def test_over_a_socket(served: HttpServer, taken: Taken) -> None:
-    body = json.dumps(GOOD).encode()
-    reply = exchanged(served, post(body, f"Content-Length: {len(body)}\r\n"))
-    assert reply.startswith(b"HTTP/1.0 202 ")
-    assert len(taken) == 1
-    assert exchanged(served, post(body, f"Content-Length: {len(body)}\r\n", "/metrics")).startswith(
-        b"HTTP/1.0 404 "
-    )
-
-
 @pytest.mark.parametrize(
     ("length", "status"),
     [

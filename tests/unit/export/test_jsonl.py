@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -132,21 +131,6 @@ def test_a_score_that_is_no_number_is_null(tmp_path: Path) -> None:
     JsonLines(path).export(report(assessment=assessment(risk=float("nan"))))
     assert lines(path)[0]["risk"] is None
     assert "NaN" not in path.read_text(encoding="utf-8")
-
-
-def test_the_file_is_its_owner_s_alone(tmp_path: Path) -> None:
-    """It holds questions and answers; a file that somebody prepared keeps its mode."""
-    path = tmp_path / "reports" / "r.jsonl"
-    umask = os.umask(0)
-    try:
-        JsonLines(path).export(report())
-        prepared = tmp_path / "prepared.jsonl"
-        prepared.touch(0o640)
-        JsonLines(prepared).export(report())
-    finally:
-        os.umask(umask)
-    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path.parent, path, prepared)]
-    assert modes == [0o700, 0o600, 0o640]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

@@ -7,19 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from ragmonitor.export import Langfuse
-from ragmonitor.export.langfuse import refusals
 from ragmonitor.export.posting import Limits
 from ragmonitor.records import Report
 from ragmonitor.runtime.protocols import ExportContext
 from tests.support.scoring_server import FakeLangfuse
 from tests.unit.export.examples import (
     BEGAN,
-    LEXICAL,
     MODEL,
-    TARGET,
     evaluations,
     late_report,
-    report,
 )
 
 QUICK = Limits(linger_s=0.01)
@@ -72,23 +68,3 @@ def test_the_same_again_is_an_update(langfuse: FakeLangfuse, export: Exporting) 
     (score,) = langfuse.scores.values()
     assert score["value"] == 0.8
     assert len(langfuse.seen) == 2
-
-
-def test_what_one_event_lacks_costs_that_event(
-    langfuse: FakeLangfuse, export: Exporting, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A 207 names the refused ones: they are counted, the others are in."""
-    caplog.set_level("DEBUG", "ragmonitor")
-    langfuse.refuse = lambda score: 400 if "builtin" in score["name"] else None
-    assert not export(late_report(), report(LEXICAL, target=TARGET))
-    assert [score["name"] for score in langfuse.scores.values()] == [
-        "faithfulness (openai/gpt-4o-mini)"
-    ]
-    assert export.lost == [("langfuse_refused", 1)]
-    assert "the first with 400: as scripted" in caplog.text
-
-
-@pytest.mark.parametrize("reply", [b"", b"<html>", b"[]", b'{"errors": [{"id": "x"}]}', b"null"])
-def test_a_reply_of_another_shape_is_no_refusal(reply: bytes) -> None:
-    """The status said that it was taken."""
-    assert not refusals(reply)

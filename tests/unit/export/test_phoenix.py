@@ -16,9 +16,7 @@ from tests.support.scoring_server import FakePhoenix
 from tests.support.scripts import run_python
 from tests.unit.export.examples import (
     LEXICAL,
-    MODEL,
     TARGET,
-    evaluations,
     late_report,
     report,
 )
@@ -52,26 +50,11 @@ def test_two_judges_are_two_annotations(phoenix: FakePhoenix) -> None:
     assert names == {"faithfulness (builtin)", "faithfulness (openai/gpt-4o-mini)"}
 
 
-def test_the_same_again_is_an_update(phoenix: FakePhoenix) -> None:
-    """A report that is exported twice, or retried, leaves one annotation with the last score."""
-    export(phoenix, late_report(), late_report(evaluations=evaluations(MODEL, 0.8)))
-    (kept,) = phoenix.annotations.values()
-    assert kept["result"]["score"] == 0.8
-
-
 @pytest.mark.parametrize("target", [None, replace(TARGET, sampled=False)])
 def test_what_has_no_trace_is_not_annotated(phoenix: FakePhoenix, target: object) -> None:
     """Traces that were sampled away, or never emitted, are in no backend."""
     assert export(phoenix, late_report(target=target))
     assert phoenix.requests == []
-
-
-def test_half_a_character_spoils_nothing(phoenix: FakePhoenix) -> None:
-    """A lone surrogate in an explanation arrives as a question mark."""
-    (scored, _) = evaluations(MODEL)
-    export(phoenix, late_report(evaluations=(replace(scored, explanation="a\ud800"),)))  # type: ignore[call-arg]
-    (kept,) = phoenix.annotations.values()
-    assert kept["result"]["explanation"] == "a?"
 
 
 def test_a_script_that_just_ends_has_its_scores_sent(phoenix: FakePhoenix, tmp_path: Path) -> None:

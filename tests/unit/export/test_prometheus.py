@@ -6,12 +6,11 @@ import logging
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -37,14 +36,6 @@ HOUR: Final = "1h"
 
 def exporter(**options: Any) -> PrometheusExporter:
     return PrometheusExporter("shop", **{"serve": False, **options})
-
-
-@pytest.fixture
-def served() -> Iterator[PrometheusExporter]:
-    built = exporter(serve=True, port=0)
-    refresh(built)
-    yield built
-    built.close()
 
 
 def refresh(built: PrometheusExporter, **state: Any) -> None:
@@ -96,14 +87,6 @@ def test_a_failed_reading_is_paid_for_too() -> None:
     assert sample(built, "judge_seconds_count", outcome="judge_timeout", **judge) == 1
 
 
-def test_too_little_to_say_is_no_series() -> None:
-    """Where the summary is None there is no number, rather than a zero."""
-    built = exporter()
-    refresh(built, snapshot=snapshot(("faithfulness", HOUR, ())))
-    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
-    assert sample(built, "score_mean", **labels) is None
-
-
 def test_a_window_that_ran_empty_goes() -> None:
     """A mean that is no longer among the sums is no longer scraped."""
     built = exporter()
@@ -111,18 +94,6 @@ def test_a_window_that_ran_empty_goes() -> None:
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))))
     refresh(built, snapshot=Snapshot())
     assert sample(built, "score_mean", **labels) is None
-
-
-def test_errors_are_counted_from_our_beginning() -> None:
-    """Growth is added; what happened before us is not."""
-    guard.errors["test-stage"] = 5
-    try:
-        built = exporter()
-        refresh(built, errors={"test-stage": 7})
-        refresh(built, errors={"test-stage": 8})
-        assert sample(built, "internal_errors_total", stage="test-stage") == 3
-    finally:
-        del guard.errors["test-stage"]
 
 
 def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
@@ -138,33 +109,6 @@ def test_labels_are_bounded() -> None:
     labels = Labels(max_values=2)
     given = [labels.value("framework", name) for name in ("a", "b", "c", "a", "d")]
     assert given == ["a", "b", "other", "a", "other"]
-
-
-def test_an_applications_registry_shows_it_too() -> None:
-    """The series stand in the given registry beside our own."""
-    theirs = CollectorRegistry(auto_describe=True)
-    built = exporter(registry=theirs)
-    built.dropped("queue_full", 2)
-    labels = {"service": "shop", "reason": "queue_full"}
-    assert theirs.get_sample_value("ragmonitor_dropped_total", labels) == 2
-
-
-def test_the_endpoint_speaks_openmetrics_when_asked(served: PrometheusExporter) -> None:
-    """With exemplars; plain text goes to who does not ask."""
-    served.export(report(target=TARGET))
-    assert served.url is not None
-    kind, text = fetch(served.url)
-    assert kind.startswith("application/openmetrics-text")
-    assert exemplars(text) != []
-    kind, text = fetch(served.url, accept="*/*")
-    assert kind.startswith("text/plain")
-    assert "ragmonitor_score_bucket" in text
-
-
-def test_nothing_listens_before_the_first_refresh() -> None:
-    """Building the exporter opens no port."""
-    built = exporter(serve=True, port=0)
-    assert built.url is None
 
 
 def test_a_taken_port_is_told_once_with_its_remedy(caplog: pytest.LogCaptureFixture) -> None:

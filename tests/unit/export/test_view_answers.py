@@ -17,18 +17,15 @@ from ragmonitor.export.view.answers import (
 )
 from ragmonitor.records import (
     Assessment,
-    Cause,
     Chunk,
     Diagnosis,
     Generation,
     Report,
     Scored,
     SentenceVerdict,
-    Unscored,
     Usage,
     Verdict,
 )
-from ragmonitor.runtime.feedback import feedback_of
 from tests.unit.export.examples import (
     ANSWER,
     LEXICAL,
@@ -71,11 +68,6 @@ def good(n: int, judge=LEXICAL) -> Report:
     return bad(
         n, judge=judge, assessment=supported(judge), diagnosis=Diagnosis.OK, evaluations=scores
     )
-
-
-def failed(n: int, cause: Cause, judge=MODEL) -> Report:
-    evaluations = (Unscored(evaluator="faithfulness@1", judge=judge, cause=cause),)
-    return bad(n, judge=judge, assessment=None, diagnosis=None, evaluations=evaluations)
 
 
 def fill(kept: Answers, reports: list[Report]) -> None:
@@ -132,14 +124,6 @@ def test_a_judge_takes_the_place_of_the_builtin_one():
     assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
-def test_an_answer_that_was_not_drawn_is_no_failure():
-    """It is most of the traffic."""
-    kept = answers()
-    fill(kept, [good(1), failed(1, Cause.NOT_SAMPLED)])
-    [found] = told(kept)
-    assert (found["basis"], found["bad"], found["judge_cause"]) == ("builtin", False, "not_sampled")
-
-
 def test_characters_are_bounded_and_judged_ones_stay_longest():
     """Long texts are cut where they are shown, and too many of them leave."""
     kept = answers(max_characters=3_000_000)
@@ -191,14 +175,6 @@ def test_an_answer_says_where_its_chunks_are_from_and_what_it_cost(content):
     assert (found["session"], found["model"], found["tokens"]) == ("s-1", "gpt", [90, 12])
 
 
-def test_a_lone_surrogate_is_sent_as_json_writes_it():
-    """No text of an application breaks the page."""
-    kept = answers()
-    each = bad(1)
-    fill(kept, [replace(each, interaction=replace(each.interaction, query="a\ud800b"))])
-    assert told(kept)[0]["question"] == "a\ud800b"
-
-
 def test_an_answer_that_uses_one_chunk_of_four_is_not_bad():
     """Nor one that says rightly that it does not know: `tail --bad` is for what to look at."""
     scores = tuple(
@@ -235,39 +211,3 @@ def test_the_pieces_are_the_answer():
     pieces = marked(answer, [verdict("B is not.", answer.index("B is"))])
     assert joined(pieces) == answer
     assert [piece.get("verdict") for piece in pieces] == [None, "absent", None]
-
-
-def test_offsets_that_cannot_be_are_left_out():
-    """A judge is anybody's code."""
-    answer = "Short."
-    wrong = [verdict("x" * 50, 3), verdict("y", -5), verdict("z", 100)]
-    assert joined(marked(answer, wrong)) == answer
-
-
-def said(id_: str, value: object, **more: str):
-    return feedback_of(id_, value, **{"kind": "thumbs", **more}, at_s=1.0)
-
-
-def test_what_people_said_stands_beside_the_answer():
-    """The newest of each kind; of an answer that is not kept nothing."""
-    kept = answers()
-    fill(kept, [bad(1, judge=MODEL)])
-    [before] = told(kept)
-    for each in (said(before["id"], True), said(before["id"], "down", comment="no")):
-        kept.add_feedback(each)
-    kept.add_feedback(said(before["id"], 0.75, kind="stars"))
-    kept.add_feedback(said("other", True))
-    [found] = told(kept)
-    assert found["feedback"] == {
-        "thumbs": {"score": 0.0, "label": "down", "comment": "no"},
-        "stars": {"score": 0.75, "label": ""},
-    }
-    assert found | {"feedback": 0} == before | {"feedback": 0}
-
-
-@pytest.mark.parametrize("content", ["none", "hashed"])
-def test_without_content_there_is_no_comment(content):
-    kept = answers(content=content)
-    fill(kept, [bad(1, judge=MODEL)])
-    kept.add_feedback(said(told(kept)[0]["id"], False, comment="secret"))
-    assert "secret" not in repr(told(kept))

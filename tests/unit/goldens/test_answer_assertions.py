@@ -1,7 +1,6 @@
 """Assertions on answers: what fails says the sentence and the chunk, and replies are recorded."""
 
 import pytest
-from langchain_core.documents import Document
 
 from ragmonitor.goldens.answer_assertions import AnswerAssertions, NotJudgedError
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
@@ -27,43 +26,15 @@ def check():
     return AnswerAssertions()
 
 
-def test_what_is_right_passes(check):
-    check.assert_faithful(CHUNK, [CHUNK], GOLDEN)
-    check.assert_correct(CHUNK, GOLDEN)
-    check.assert_correct("The documents do not say who is king.", UNANSWERABLE)
-    check.assert_retrieves([Document(CHUNK), "Or 20 kg abroad."], GOLDEN)
-
-
-def test_a_wrong_answer_is_shown_beside_the_reference(check):
-    with pytest.raises(AssertionError) as raised:
-        check.assert_correct("Parcels are brown, square and shipped on Mondays.", GOLDEN)
-    message = str(raised.value)
-    assert f"missing from the answer: '{CHUNK}'" in message
-    assert f"reference: {CHUNK}" in message
-
-
 def test_who_should_decline_and_does_not_fails(check):
     with pytest.raises(AssertionError, match="the answer does not say"):
         check.assert_correct("Charles is king.", UNANSWERABLE)
-
-
-def test_an_empty_answer_fails(check):
-    """It claims nothing, and serves nobody."""
-    for claim in (check.assert_faithful, check.assert_correct):
-        with pytest.raises(AssertionError, match="the answer is empty"):
-            claim(" ", [CHUNK] if claim == check.assert_faithful else CHUNK)
 
 
 def test_what_is_no_text_is_no_answer(check):
     """Nothing passes because its name claims nothing: None, or a message in place of its text."""
     with pytest.raises(TypeError, match="not NoneType"):
         check.assert_faithful(None, [CHUNK])
-
-
-def test_one_text_or_document_is_one_chunk(check):
-    """And no collection of letters, or of a document's fields."""
-    for chunk in (CHUNK, Document(CHUNK), {"text": CHUNK}):
-        check.assert_faithful(CHUNK, chunk)
 
 
 def scripted(verdict=Verdict.SUPPORTED):

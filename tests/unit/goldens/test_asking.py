@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,15 +14,13 @@ from typing import Any
 import pytest
 
 from ragmonitor.capture.probe_mark import current_mark
-from ragmonitor.goldens import Golden, Turn
+from ragmonitor.goldens import Golden
 from ragmonitor.goldens.asking import (
     MAX_HUNG_CALLS,
     Asked,
     Asker,
     AskError,
-    AskFailedError,
     HttpAsk,
-    ask_all,
     chunks_of,
 )
 from ragmonitor.records import Chunk
@@ -112,24 +109,6 @@ def test_documents_of_frameworks_are_chunks():
     )
 
 
-def test_turns_before_the_question_are_given_to_whoever_takes_them():
-    """By the parameter's name."""
-    golden = Golden(id="g", question="And it?", answer="x", history=(Turn(role="user", text="A?"),))
-
-    def second(question, history):
-        return f"{question} {history[0].text}"
-
-    def keyword(question, *, k=3, history=()):
-        return f"{question} {k} {history[0].text}"
-
-    async def third(question, k=3, history=()):
-        return f"{question} {k} {history[0].text}"
-
-    applications = (second, keyword, third, lambda question, k=3: f"{question} {k}")
-    answers = [put(each, golden).record().answer for each in applications]
-    assert answers == ["And it? A?", "And it? 3 A?", "And it? 3 A?", "And it? 3"]
-
-
 @pytest.mark.parametrize("error", [SystemExit(0), asyncio.CancelledError()], ids=["exit", "cancel"])
 def test_an_application_that_ends_the_process_gave_no_answer(error):
     """Its `sys.exit(0)`, or a cancellation that nobody asked for, is no success of the asker's."""
@@ -210,31 +189,3 @@ def test_no_header_goes_where_a_service_has_moved():
     assert asked.error == AskError.HTTP_STATUS
     assert asked.detail == f"307: it has moved to {elsewhere.replace('//', '//***@')}?key=***"
     assert (len(came), came_elsewhere) == (1, [])
-
-
-def test_a_question_that_took_too_long_is_not_put_again():
-    """The service may still be at work on it, and who asked has given it up."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(AskFailedError, match="timeout"):
-            HttpAsk(url, timeout_s=0.1)("How tall?")
-        server.setblocking(False)
-        server.accept()[0].close()
-        with pytest.raises(BlockingIOError):
-            server.accept()
-
-
-async def test_questions_are_asked_side_by_side_and_come_back_in_order():
-    """The slowest does not change the order."""
-    second = asyncio.Event()
-
-    async def ask(question: str) -> str:
-        if question == "1":
-            await second.wait()
-        second.set()
-        return question
-
-    goldens = [Golden(id=n, question=n, answer="x") for n in "123"]
-    asked = await ask_all(ask, goldens, concurrency=2)
-    assert [each.golden.id for each in asked] == ["1", "2", "3"]
-    assert all(each.error is None for each in asked)

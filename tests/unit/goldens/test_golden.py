@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
@@ -101,14 +100,6 @@ def test_a_line_that_is_none_is_named(tmp_path, line, told):
     assert told in str(caught.value)
 
 
-def test_a_question_without_an_answer_expects_a_refusal(tmp_path):
-    """Only the kind `unanswerable` may have none."""
-    path = tmp_path / "goldens.jsonl"
-    path.write_text('{"question": "Who won?", "kind": "unanswerable"}\n')
-    (golden,) = read_goldens(path)
-    assert golden.expects_refusal
-
-
 def test_a_mined_question_is_not_asked_before_somebody_accepts_it(tmp_path):
     """It may have no answer until then; a rejected one is never asked."""
     path = tmp_path / "goldens.jsonl"
@@ -119,20 +110,6 @@ def test_a_mined_question_is_not_asked_before_somebody_accepts_it(tmp_path):
     assert accepted.is_askable
     assert not msgspec.structs.replace(accepted, status=ReviewStatus.REJECTED).is_askable
     assert Golden(question="Open?", answer="Until six.").is_askable
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes and links of POSIX")
-def test_a_file_keeps_its_mode_and_its_place(tmp_path):
-    """Who could read it before can read it after a review; a link stays one."""
-    (tmp_path / "shared").mkdir()
-    file, link = tmp_path / "shared" / "g.jsonl", tmp_path / "g.jsonl"
-    write_goldens(file, [])
-    file.chmod(0o664)
-    link.symlink_to(file)
-    write_goldens(link, [Golden(question="How tall?", answer="330 m.")])
-    assert link.is_symlink()
-    assert file.stat().st_mode & 0o777 == 0o664
-    assert len(read_goldens(file)) == 1
 
 
 def test_commands_that_add_to_one_file_at_once_lose_nothing(tmp_path):

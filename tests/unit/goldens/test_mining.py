@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ragmonitor.goldens import Golden, ReviewStatus
+from ragmonitor.goldens import Golden
 from ragmonitor.goldens.mining import (
     Traffic,
     mine,
@@ -66,18 +66,6 @@ def test_without_its_text_an_answer_is_counted_and_left_out(content):
     traffic = read(json.dumps(kept_back).encode())
     assert traffic.without_text == 1
     assert not mine(traffic, 5).goldens
-
-
-def test_a_candidate_says_why_and_is_not_asked():
-    """Its answer is the application's, its interaction and slices are kept."""
-    traffic = read(line("a", bad=1.0, attributes={"route": "shop"}))
-    (golden,) = mine(traffic, 5).goldens
-    assert golden.status is ReviewStatus.CANDIDATE
-    assert not golden.is_askable
-    assert golden.source.startswith("mined:worst")
-    assert (golden.interaction_id, golden.attributes) == ("a", {"route": "shop"})
-    assert golden.comment.startswith("worst 1.00")
-    assert (golden.answer, golden.chunks[0].text) == ("So.", "A chunk.")
 
 
 def test_the_chosen_are_unlike_each_other_and_what_is_known():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -66,23 +65,9 @@ def left_out(folder, name) -> str:
     return problem
 
 
-def test_text_in_another_encoding_is_left_out_and_said(tmp_path):
-    """A model is asked nothing about characters that were lost."""
-    (tmp_path / "gbk.txt").write_bytes(("包裹最重四十公斤。" * 20).encode("gb18030"))
-    assert "iconv" in left_out(tmp_path, "gbk.txt")
-
-
 def test_a_link_out_of_the_folder_is_not_read(tmp_path):
     """What it leads to was not named."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "secret.md").write_text(f"The password. {LONG}", "utf-8")
     (tmp_path / "docs" / "link.md").symlink_to(tmp_path / "secret.md")
     assert "outside" in left_out(tmp_path / "docs", "link.md")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
-    """Nor a loop of links followed."""
-    os.mkfifo(tmp_path / "p.md")
-    (tmp_path / "loop").symlink_to(tmp_path)
-    assert "no regular file" in left_out(tmp_path, "p.md")

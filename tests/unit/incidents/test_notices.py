@@ -16,7 +16,7 @@ from urllib.parse import unquote_plus
 import pytest
 
 from ragmonitor.incidents.notices import MAX_PER_HOUR, MAX_WAITING, Notifier
-from tests.support.incidents import SENTENCE, described, document
+from tests.support.incidents import described, document
 
 pytest.importorskip("apprise")
 
@@ -95,14 +95,6 @@ def test_a_notice_says_what_happened_and_where_to_read_on():
     assert chinese.notice("raised", described())[0].startswith("[shop] 告警触发：幻觉率")
 
 
-def test_an_answer_is_quoted_only_where_that_is_permitted():
-    """By the setting; never once it is over."""
-    sends = notifier(texts=True)
-    assert SENTENCE in sends.notice("raised", described())[1]
-    assert SENTENCE not in sends.notice("cleared", described())[1]
-    assert SENTENCE not in notifier().notice("raised", described())[1]
-
-
 def test_a_name_calls_nobody():
     """A document called @channel would wake everybody in it."""
     line, _ = notifier().notice("raised", described(document("@channel <!here>\nnew line")))
@@ -149,18 +141,6 @@ def test_a_receiver_that_hangs_holds_up_neither_us_nor_others():
         assert sends.flush(20)
     assert len(posted) + lost["notify_full"] >= MAX_WAITING + 3
     assert lost["notify_full"] >= 2
-
-
-@pytest.mark.parametrize("status", [403, 500])
-def test_a_refused_notice_is_counted_and_not_repeated(status):
-    """A late one is of no use."""
-    lost = Counts()
-    with server(status) as (host, posted):
-        sends = notifier(f"json://{host}/a", lost=lost)
-        sends.tell("raised", described())
-        assert sends.flush(10)
-    assert len(posted) == 1
-    assert lost == {"notify_failed": 1}
 
 
 @pytest.mark.parametrize("status", [307, 308])

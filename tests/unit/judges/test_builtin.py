@@ -2,9 +2,8 @@
 
 import pytest
 
-from ragmonitor.judges.builtin import BuiltinJudge, assess, evidence
+from ragmonitor.judges.builtin import assess, evidence
 from ragmonitor.records import Assessment, SentenceVerdict, Verdict
-from ragmonitor.runtime.protocols import Judge
 from tests.support.judge_caches import clear_kept
 
 SUPPORTED, ABSENT = Verdict.SUPPORTED, Verdict.ABSENT
@@ -52,18 +51,13 @@ def test_missing_chinese_words_are_whole():
 @pytest.mark.parametrize(
     ("chunk", "answer"),
     [
-        ("It cost 1,234,567 euros.", "It cost 1234567 euros."),
         ("It cost 2.5 billion dollars.", "It cost 2,500 million dollars."),
         ("There are twenty-five rooms.", "There are 25 rooms."),
         ("About 6,572,728 people live in the city.", "About 6.6 million people live in the city."),
-        ("There is one tower in the town.", "There is 1 tower in the town."),
         ("Sales rose by 50%.", "Sales rose by 50 percent."),
         ("公司收入1.26万元。", "公司收入12600元。"),
         ("收入增长50%。", "收入增长百分之五十。"),
-        ("共有二十五个房间。", "共有25个房间。"),
-        ("价格是３００元。", "价格是300元。"),
         ("会议在星期五举行。", "会议在周五举行。"),
-        ("The Pokémon café opened.", "The Pokemon cafe opened."),
         ("The organisation was founded by a writer.", "A writer founded the organization."),
     ],
 )
@@ -78,35 +72,12 @@ def test_another_spelling_is_the_same(chunk: str, answer: str):
     [
         "I'm sorry, but the provided documents don't contain any information about its owner.",
         "The passages discuss the tower. However, they do not mention its owner.",
-        "It cannot be determined from the context.",
-        "很抱歉，资料中未提及铁塔的所有者。",
-        "根据提供的资料，没有找到相关信息。",
-        "抱歉，我无法根据现有资料回答这个问题。请咨询市政厅。",
         "资料中没有提到所有者。如果您能提供更多上下文，我会尽力帮助您。",
         "无法回答。若您愿意补充更多背景资料，我可以再为您分析。",
-        "抱歉，我不知道。我很乐意为您提供其他帮助。",
-        "资料未提及。如需进一步帮助，可以联系市政厅。",
-        "不清楚。建议您访问官网获取更多信息。",
-        "需要更多上下文才能回答这个问题。",
-        "这个问题我回答不了。",
-        "现有信息不足以回答该问题。",
+        "要回答这个问题，需要更多的信息。",
         "这个问题的答案并不在提供的上下文中。",
-        "检索结果与您的问题无关。",
-        "未提及。",
-        "无相关信息。",
-        "The documents do not say. If you're able to share more details, I can try again.",
         "I don't know. With more information, I could answer better.",
-        "More information is needed to answer this question.",
-        "I need more context to answer.",
-        "None of the documents mention the owner.",
-        "Nothing in the context answers this question.",
-        "The answer is not in the provided context.",
-        "The passages are unrelated to your question.",
-        "The context lacks information about the owner.",
         "It is unclear from the context who owns the tower.",
-        "This question is outside the scope of the documents.",
-        "I didn't find any information about the owner.",
-        "The owner is not mentioned.",
     ],
 )
 def test_a_refusal_is_evasive(answer: str):
@@ -121,59 +92,17 @@ def test_a_refusal_is_evasive(answer: str):
 @pytest.mark.parametrize(
     "answer",
     [
-        "Sorry for the confusion. The tower weighs 10,100 tons.",
         "The tower is 330 metres tall, but the context does not mention its owner.",
-        "The tower is 330 metres tall. The context does not mention its owner.",
         "I don't know the day, but it was completed in March 1889 by a company.",
-        "Unfortunately, the tower is not open on Mondays.",
         "抱歉让您久等了。铁塔重10100吨。",
-        "铁塔高330米，但资料中没有提到所有者。",
         "如果您提供学生证，门票半价。",
-        "铁塔高330米。如果您能提供更多上下文，我会尽力帮助您。",
-        "参观需要更多时间。",
         "More stairs are needed to reach the top.",
-        "Breakfast is not provided.",
-        "We did not find the lift, so we took the stairs.",
         "The tower is beyond the river.",
     ],
 )
 def test_an_answer_with_an_excuse_is_no_refusal(answer: str):
     """Apologies, and absences beside an answer, are no refusals."""
     assert not read(answer, "How tall is the tower, and who owns it?").evasive
-
-
-@pytest.mark.parametrize(
-    ("query", "answer", "at_least"),
-    [
-        ("What is the capital of Germany?", "Berlin.", 0.9),
-        ("德国的首都是哪里？", "柏林。", 0.9),
-        ("When was the Eiffel Tower completed?", "1889", 0.9),
-        ("Is Berlin the capital of Germany?", "Yes.", 0.9),
-        ("柏林是德国的首都吗？", "是的。", 0.9),
-        ("How tall is the Eiffel Tower?", "The Eiffel Tower is 330 metres tall.", 0.9),
-        ("What is the capital of Germany?", "Bonn.", 0.5),
-    ],
-)
-def test_a_direct_answer_is_on_topic(query: str, answer: str, at_least: float):
-    """An answer need not repeat its question: its source joins them."""
-    relevancy = read(answer, query).answer_relevancy
-    assert relevancy is not None
-    assert relevancy >= at_least
-
-
-def test_risk_rises_with_what_is_missing():
-    """Each further invention makes an answer riskier."""
-    risks = [
-        read(answer).risk
-        for answer in (
-            "Berlin is the capital of Germany.",
-            "Berlin is the charming capital of Germany.",
-            "Berlin is the charming capital of Bavaria.",
-            "Munich is the charming capital of Bavaria.",
-        )
-    ]
-    assert risks == sorted(risks)
-    assert len(set(risks)) == len(risks)
 
 
 def test_the_worst_sentence_weighs_most():
@@ -203,18 +132,6 @@ def test_a_refusal_is_read_over_any_language():
     assert found.sentences is not None
 
 
-def test_no_chunks_support_nothing():
-    """Without chunks every claim is absent."""
-    (sentence,) = assess("Why?", [], "Berlin is the capital of Germany.").sentences or ()
-    assert (sentence.verdict, sentence.support, sentence.chunks) == (ABSENT, 0.0, ())
-
-
-def test_no_answer_says_nothing():
-    """An empty answer has no sentences, no relevancy and no risk."""
-    found = assess("What?", ENGLISH, "")
-    assert (found.sentences, found.answer_relevancy, found.risk) == ((), None, 0.0)
-
-
 def test_no_question_has_no_relevance():
     """Nothing is said of relevance to a question that was not asked."""
     found = assess("", ENGLISH, "Berlin is the capital of Germany.")
@@ -228,32 +145,17 @@ def test_no_question_has_no_relevance():
         "\ud800",
         "\x00\x00",
         "...",
-        "😀🎉",
         "שלום עולם",
-        "مرحبا بالعالم",
         "x" * 100_000,
-        "7" * 100_000,
         "万" * 10_000,
-        "不" * 10_000,
-        "no " * 10_000,
         "1,000," * 10_000,
         "two hundred " * 5_000,
-        "The red tower is tall. " * 4_300,
-        "公司收入增长。" * 14_000,
     ],
 )
 def test_odd_texts_are_read(text: str):
     """Nothing raises, as question, chunk or answer."""
     found = assess(text, [text, ""], text)
     assert found.risk == 0.0 or found.risk == pytest.approx(0.1)
-
-
-def test_the_judge_keeps_the_protocol():
-    """It can stand wherever a judge is asked for."""
-    judge = BuiltinJudge()
-    assert isinstance(judge, Judge)
-    assert str(judge.identity) == "builtin@10"
-    assert judge.identity.kind == "CODE"
 
 
 @pytest.mark.parametrize(
@@ -299,47 +201,19 @@ def test_an_acronym_stands_for_its_words(answer: str):
     ("chunk", "answer"),
     [
         ("Cash is not accepted.", "Yes, cash is accepted."),
-        ("Cash is not accepted.", "Yes, we accept cash."),
         ("We do not accept cash.", "Yes, cash is accepted."),
-        ("Cash is accepted.", "No, cash is not accepted."),
-        ("No pets allowed", "Pets are allowed."),
         ("Pets are allowed.", "No pets are allowed."),
-        ("No pets are allowed.", "Pets are allowed."),
-        ("Parking is not free.", "Parking is free."),
-        ("There is no wifi.", "There is wifi."),
-        ("Smoking is never permitted.", "Smoking is permitted."),
-        ("不接受现金。", "可以，接受现金。"),
         ("不接受现金", "接受现金。"),
-        ("接受现金。", "不接受现金。"),
-        ("不允许携带宠物。", "可以，允许携带宠物。"),
-        ("没有停车场。", "有停车场。"),
-        ("停车不免费。", "停车免费。"),
         ("We don't take cash.", "Yes, you can pay cash."),
-        ("The device is not waterproof.", "Yes, it is waterproof."),
-        ("Dogs are allowed in the rooms.", "No, dogs aren't permitted in the rooms."),
         ("Bikes are forbidden on the trail.", "Bikes are allowed on the trail."),
-        ("Camping is prohibited in the park.", "You may camp in the park."),
         ("The pool is open daily except Monday.", "The pool is open on Monday."),
-        ("The museum is closed on Mondays.", "The museum is open on Mondays."),
-        ("The museum is closed on Mondays.", "The museum is not closed on Mondays."),
         ("Payment without a card is impossible.", "Payment without a card is possible."),
-        ("The tickets are non-refundable.", "The tickets are refundable."),
         ("Nobody was injured in the crash.", "Somebody was injured in the crash."),
-        ("Neither Anna nor Ben passed the exam.", "Anna and Ben passed the exam."),
         ("It is sold without a charger.", "It is sold with a charger."),
-        ("Refunds are only given within 30 days.", "Refunds are not given within 30 days."),
-        ("The sauna is not included in the price.", "Yes, the sauna is included."),
-        ("不收现金。", "可以付现金。"),
         ("不收现金，只收信用卡。", "收现金。"),
-        ("本店不支持微信支付。", "可以用微信支付。"),
-        ("禁止携带宠物。", "可以携带宠物。"),
-        ("未成年人不得进入。", "未成年人可以进入。"),
         ("无需预约。", "需要预约。"),
-        ("他没有签合同。", "他签了合同。"),
-        ("会员无法退款。", "会员可以退款。"),
         ("博物馆周一闭馆。", "博物馆周一开放。"),
         ("除周一外每天开放。", "周一开放。"),
-        ("商品不支持七天无理由退货。", "商品支持七天无理由退货。"),
     ],
 )
 def test_the_opposite_of_a_short_sentence_is_contradicted(chunk: str, answer: str):
@@ -352,41 +226,17 @@ def test_the_opposite_of_a_short_sentence_is_contradicted(chunk: str, answer: st
     ("chunks", "answer"),
     [
         (["Cash is not accepted."], "No, cash is not accepted."),
-        (["Cash is accepted."], "Yes, cash is accepted."),
-        (["Pets are not allowed."], "No pets allowed."),
-        (["Cash is not accepted, but cards are accepted."], "Cards are accepted."),
         (["Cards are accepted. Cash is not accepted."], "Cards are accepted."),
-        (["Cash is not accepted online.", "Cash is accepted."], "Cash is accepted."),
         (["Pets: No\nCash is accepted."], "Cash is accepted."),
-        (["Breakfast is not included, pets are allowed."], "Pets are allowed."),
-        (["不接受现金。"], "不可以，不接受现金。"),
         (["不仅接受现金，也接受刷卡。"], "接受现金。"),
-        (["The museum is closed on Mondays."], "The museum is not open on Mondays."),
-        (["The pool is open daily except Monday."], "The pool is closed on Monday."),
-        (["The pool is open daily except Monday."], "The pool is not open on Monday."),
         (["The tickets are non-refundable."], "The tickets are not refundable."),
         (["It is not impossible to see deer in the park."], "It is possible to see deer."),
-        (["Refunds are only given within 30 days."], "Refunds are not given after 30 days."),
         (["The drug must not be used unless prescribed."], "The drug may be used if prescribed."),
-        (["The file cannot be opened without the key."], "The file can be opened with the key."),
         (["No more than 5 guests may stay."], "Up to 5 guests may stay."),
-        (["Not all rooms have a balcony."], "Some rooms have a balcony."),
         (["It covers no water damage but covers fire damage."], "It covers fire damage."),
-        (["Camping is prohibited in the park."], "You may not camp in the park."),
-        (["Nobody was injured in the crash."], "No one was injured in the crash."),
-        (["The pool is not heated. The pool is open."], "Yes, you can use the pool."),
-        (["禁止携带宠物。"], "不允许携带宠物。"),
-        (["不能携带宠物入住。"], "不可以携带宠物入住。"),
         (["未经许可不得进入。"], "经许可可以进入。"),
         (["不收现金，只收信用卡。"], "可以用信用卡。"),
-        (["博物馆周一闭馆。"], "博物馆周一不开馆。"),
-        (["除周一外每天开放。"], "每天开放，周一除外。"),
-        (["除了早餐外，还提供晚餐。"], "提供早餐。"),
         (["Check-in is not possible before 3 pm."], "Check-in is possible from 3 pm."),
-        (["Refunds are not possible after 14 days."], "Refunds are possible within 14 days."),
-        (["The shop is closed before 9."], "The shop is open after 9."),
-        (["14天后不能退款。"], "14天内可以退款。"),
-        (["下午3点前不能入住。"], "下午3点后可以入住。"),
         (["12岁以下儿童不收费。"], "12岁以上儿童收费。"),
     ],
 )
@@ -417,37 +267,6 @@ def test_a_quoted_row_of_a_table_is_not_contradicted_by_another(table: str, form
             assert all(sentence.verdict is not CONTRADICTED for sentence in found), quote
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Response 1: Empty Response",
-        "Agent stopped due to iteration limit or time limit.",
-        "Model call limits exceeded: run limit (3/3)",
-        "'search' tool call limit reached: run limit exceeded (4/3 calls).",
-        "Tool call limit exceeded. Do not call 'search' again.",
-        "Response 1: Empty Response\n---------------------\nResponse 2: Empty Response",
-        "Model call failed after 3 attempts with RateLimitError: slow down",
-        "Tool 'search' failed after 1 attempt with ValueError: no. Please try again.",
-        "I'm sorry, but I can't comply with that request. It was flagged for violence.",
-        "Text was found that violates OpenAI's content policy.",
-        "Max iterations of 20 reached! Either something went wrong, or you can increase it.",
-        "No relevant documents were found.",
-        "空回复",
-        "抱歉，需要更多步骤才能处理此请求。",
-        "智能体因达到最大迭代次数而停止。",
-        "Entschuldigung, das weiß ich nicht.",
-        "Ich weiß nichts darüber.",
-        "Lo siento, no puedo responder a esta pregunta.",
-        "申し訳ありませんが、わかりません。",
-    ],
-)
-def test_what_a_framework_says_in_place_of_an_answer_is_a_refusal(answer: str):
-    """It invents nothing: LlamaIndex, LangChain and LangGraph say it when they have no answer."""
-    found = assess("How tall is it?", ["The tower is 330 metres tall."], answer)
-    assert found.evasive
-    assert not found.claims
-
-
 def test_a_claim_about_an_empty_response_is_a_claim():
     """Only the framework's whole text is one of its own."""
     found = assess("", ["It is 330 m tall."], "The server sent an empty response to the client.")
@@ -460,47 +279,11 @@ def test_a_claim_about_an_empty_response_is_a_claim():
 @pytest.mark.parametrize(
     "form",
     [
-        "According to Passage 1, {0}.",
-        "Based on the provided passages, {0}.",
-        "Passage 1 states that {0}.",
-        "(Passage 2) {0}.",
-        "{0} (Passage 2).",
-        "{0} (Passages 1 and 3).",
-        "{0} (Source: Document 4).",
-        "{0} (see Section 5).",
-        "{0} [Source 4].",
-        "{0} [doc 12].",
-        "{0} [^3].",
-        "{0} [1][2].",
-        "{0} (1).",
-        "{0}【1】.",
-        "{0}【5:0†source】.",
-        "As stated in the document, {0}.",
-        "Answer: {0}.",
-        "---\n{0}.\n---",
-    ],
-)
-def test_a_source_marker_is_no_claim_of_an_english_sentence(form: str):
-    """Neither its words nor its numbers are looked for in the chunks."""
-    sentence = only(form.format("the tower is not open on Mondays"))
-    assert (sentence.verdict, sentence.words) == (SUPPORTED, ())
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
         "根据提供的资料，{0}。",
-        "根据资料2，{0}。",
         "根据文档1和文档3，{0}。",
         "资料1指出，{0}。",
-        "资料中提到{0}。",
-        "{0}（资料2）。",
-        "{0}（来源：文档4）。",
         "{0}（见段落5）。",
-        "{0}[1]。",
-        "{0}［1］。",
         "{0}【来源3】。",
-        "{0}（1）。",
         "答案：{0}。",
     ],
 )
@@ -511,50 +294,11 @@ def test_a_source_marker_is_no_claim_of_a_chinese_sentence(form: str):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "Here is what the documents say about the tower's architecture:",
-        "Based on the provided context, here is the answer.",
-        "The passages provide the following details about the monument:",
-        "I found the following in the retrieved passages:",
-        "Summary\n=======",
-        "Source: Passage 1",
-        "[1] Passage 1",
-        "This information comes from Passage 1.",
-        "I have reviewed the documents you provided.",
-        "Let's break it down step by step.",
-        "Great question!",
-        "Sure, I'd be happy to help!",
-        "Let me know if you'd like more details about its construction or history.",
-        "Happy to elaborate further.",
-        "Enjoy your visit!",
-        "根据上下文，答案如下。",
-        "好的，以下是根据您提供的文档整理的要点：",
-        "来源：资料1",
-        "参考资料：[1]、[2]",
-        "该信息来自资料1。",
-        "我查阅了您提供的文档。",
-        "让我们一步一步来看。",
-        "以上就是关于铁塔的介绍。",
-        "以上内容仅供参考。",
-    ],
-)
-def test_what_only_leads_in_or_closes_claims_nothing(text: str):
-    """Lead-ins, headings, lists of sources and closing remarks have no verdict."""
-    found = read(f"{text}\n")
-    assert [sentence.verdict for sentence in found.sentences or ()] == [NO_CLAIM]
-    assert not found.evasive
-
-
-@pytest.mark.parametrize(
     "answer",
     [
         "According to Passage 1, the tower is 340 metres tall.",
-        "Here is the tower: it is 340 metres tall.",
-        "The answer is as follows: it is 340 metres tall.",
         "Document 3 states that it is 340 metres tall (Passage 2).",
         "Enjoy the tower of 340 metres and free drinks.",
-        "根据资料2，它高340米。",
         "资料1指出，它高340米【1】。",
     ],
 )
@@ -569,20 +313,12 @@ def test_a_claim_in_a_frame_is_checked(answer: str):
 @pytest.mark.parametrize(
     ("chunk", "answer"),
     [
-        ("Google bought Motorola in 2012.", "Motorola bought Google in 2012."),
         ("Google bought Motorola in 2012.", "Google was bought by Motorola in 2012."),
-        ("Motorola was bought by Google in 2012.", "Motorola bought Google."),
         ("Brazil lost to Germany.", "Germany lost to Brazil."),
-        ("Apple Inc. sued Samsung Electronics.", "Samsung Electronics sued Apple Inc."),
-        ("Microsoft has acquired GitHub.", "GitHub has acquired Microsoft."),
         ("Alpha Corp bought Beta Corp in 2020.", "Beta Corp bought Alpha Corp in 2020."),
-        ("Plant C supplied Plant D in 2020.", "Plant D supplied Plant C in 2020."),
-        ("谷歌收购了摩托罗拉。", "摩托罗拉收购了谷歌。"),
         ("谷歌收购了摩托罗拉。", "谷歌被摩托罗拉收购。"),
-        ("摩托罗拉被谷歌收购。", "摩托罗拉收购了谷歌。"),
         ("2018年，美团全资收购摩拜单车。", "2018年，摩拜单车收购了美团。"),
         ("巴西队以2比0击败德国队。", "德国队以2比0击败巴西队。"),
-        ("苹果公司起诉三星公司。", "三星公司起诉苹果公司。"),
     ],
 )
 def test_exchanged_roles_are_a_contradiction(chunk: str, answer: str):
@@ -595,16 +331,10 @@ def test_exchanged_roles_are_a_contradiction(chunk: str, answer: str):
     ("chunks", "answer"),
     [
         (["Google bought Motorola in 2012."], "Motorola was bought by Google in 2012."),
-        (["Motorola was bought by Google in 2012."], "Google bought Motorola."),
         (["Anna married Ben."], "Ben married Anna."),
-        (["Brazil defeated Germany.", "Germany defeated Brazil."], "Germany defeated Brazil."),
         (["Brazil lost to Germany."], "Germany defeated Brazil."),
         (["Google did not buy Motorola."], "Motorola did not buy Google."),
         (["Google and Motorola bought Palm."], "Motorola bought Palm."),
-        (["Alpha Corp bought Beta Corp in 2020."], "Beta Corp was bought by Alpha Corp."),
-        (["A Google team beat Intel."], "Intel was beaten by a Google team."),
-        (["谷歌收购了摩托罗拉。"], "摩托罗拉被谷歌收购。"),
-        (["摩托罗拉被谷歌收购。"], "谷歌收购了摩托罗拉。"),
         (["巴西队击败德国队。德国队击败巴西队。"], "德国队击败巴西队。"),
         (["谷歌没有收购摩托罗拉。"], "摩托罗拉没有收购谷歌。"),
     ],
@@ -623,13 +353,9 @@ def test_the_same_roles_in_another_form_are_none(chunks: list[str], answer: str)
     [
         ("公司由李强先生于1990年创立。", "公司由张伟先生于1990年创立。", "张伟"),
         ("李强于1990年创立公司。", "张伟于1990年创立公司。", "张伟"),
-        ("教授王小明介绍了研究成果。", "教授王大伟介绍了研究成果。", "王大伟"),
         ("市长陈明出席会议。", "市长欧阳洋出席会议。", "欧阳洋"),
-        ("李强毕业于北京大学。", "李强毕业于清华大学。", "清华大学"),
         ("总部位于杭州市。", "总部位于深圳市。", "深圳市"),
-        ("浙江省发布了规划。", "江苏省发布了规划。", "江苏省"),
         ("腾讯公司发布了新产品。", "阿里公司发布了新产品。", "阿里公司"),
-        ("公司发布了新产品“微信”。", "公司发布了新产品“支付宝”。", "支付宝"),
         ("该书名为《红楼梦》，作者是曹雪芹。", "该书名为《西游记》，作者是曹雪芹。", "西游记"),
         (
             "导演克里斯托弗·诺兰执导了影片。",
@@ -667,31 +393,17 @@ def test_what_names_nothing_new_is_no_wrong_name(chunk: str, answer: str):
     ("chunk", "answer"),
     [
         ("The cafe\u0301 is in Zu\u0308rich.", "The café is in Zürich."),
-        ("The ho\u00adtel opened in Mün\u00adchen.", "The hotel opened in München."),
         ("The U.K. left the E.U. in 2020.", "The UK left the EU in 2020."),
-        ("NASA launched it with the A.E.C.", "N.A.S.A. launched it with the AEC."),
-        ("E-mail us for a quote.", "Email us for a quote."),
-        ("The colour of the centre is grey.", "The color of the center is gray."),
         ("Take 1½ cups of flour.", "Take 1.5 cups of flour."),
         ("The meeting is on 2021-03-05.", "The meeting is on March 5, 2021."),
-        ("The meeting is on March 5, 2021.", "The meeting is on 2021/3/5."),
-        ("会议于2021年3月5日举行。", "会议于2021-03-05举行。"),
         ("退款需要两周。", "退款需要2周。"),
-        ("面试持续三小时。", "面试持续3小时。"),
-        ("增长了15.5%。", "增长了百分之十五点五。"),
         ("人口约一万五。", "人口约15000。"),
-        ("重量为三千零五克。", "重量为3005克。"),
-        ("The meeting is on March 5th, 2021.", "The meeting is on 5 March 2021."),
-        ("It fell on the 4th of July.", "It fell on July 4."),
         ("The trial lasts three months.", "The trial lasts 3 months."),
         ("The US economy grew in 2020.", "The U.S. economy grew in 2020."),
         ("It costs $20 in total.", "It costs US$20 in total."),
-        ("Contact us for help.", "CONTACT US FOR HELP."),
         ("The shop opens at 9:00 on Monday.", "The shop opens at 9 am on Monday."),
         ("Check-in is from 15:00 at the desk.", "Check-in is from 3 p.m. at the desk."),
         ("The museum is open 9-11 am daily.", "The museum is open 9 am to 11 am daily."),
-        ("Doors close at 12 am sharp.", "Doors close at 00:00 sharp."),
-        ("入住时间为15:00。", "入住时间为下午3点。"),
         ("营业时间为9:00-18:00。", "营业时间为上午九点到下午六点。"),
         ("本文提出三点建议。", "本文提出3条建议。"),
     ],
@@ -705,13 +417,10 @@ def test_the_same_in_another_spelling_is_supported(chunk: str, answer: str):
     ("chunk", "answer", "words"),
     [
         ("The limit is ½ cup of sugar per day.", "The limit is ¼ cup of sugar per day.", "¼"),
-        ("The meeting is on 2021-03-05.", "The meeting is on May 5, 2021.", "May"),
-        ("退款需要两周。", "退款需要三周。", "三"),
         ("占比为三分之一。", "占比为三分之二。", "三分之二"),
         ("试用期为3个月，从5月开始。", "试用期为5个月。", "5"),
         ("The UK economy grew in 2020.", "The US economy grew in 2020.", "US"),
         ("The shop opens at 9 am on Monday.", "The shop opens at 9 pm on Monday.", "9 pm"),
-        ("The shop opens at 9 am on Monday.", "The shop opens at 9:30 on Monday.", "9:30"),
         ("入住时间为15:00。", "入住时间为下午4点。", "4点"),
     ],
 )
@@ -731,10 +440,8 @@ def test_a_unit_behind_a_number_is_no_name():
 @pytest.mark.parametrize(
     "answer",
     [
-        "I'm just an AI assistant and cannot answer that.",
         "I can only answer questions about our store.",
         "That's outside what I can help with.",
-        "This is beyond my knowledge.",
         "Sorry, I didn't understand that. Could you rephrase?",
         "目前没有这方面的信息。",
     ],

@@ -57,11 +57,9 @@ def test_an_amount_is_one_however_it_is_written(one: str, other: str):
     ("chunk", "answer"),
     [
         ("The bridge cost $45M.", "The bridge cost EUR 45 million."),
-        ("The change was -4.2 percent.", "The change was 4.2 percent."),
         ("气温为零下8度。", "气温为8度。"),
         ("院子面积为40平方米。", "院子面积为40平方英尺。"),
         ("本校由技术部李建国牵头。", "本校由技术部李建军牵头。"),
-        ("Nora Schmidt runs the bakery.", "Nora Schneider runs the bakery."),
         ("It is said that the loan lasts five weeks.", "**The loan lasts nine weeks.**"),
     ],
 )
@@ -75,12 +73,9 @@ def test_another_currency_sign_unit_or_name_is_flagged(chunk: str, answer: str):
     ("chunk", "answer"),
     [
         ("成立于1998年6月，现有员工2万人。", "成立于 1998 年 6 月，现有员工 2 万人。"),
-        ("营收为7.6亿元。", "营收为七亿六千万元。"),
         ("包裹重2.5千克。", "包裹重2.5公斤。"),
-        ("保 修 期 为 三 年 ， 不 含 电 池 。", "保修期为三年。"),
         ("The fee is 40 euros a month for 3 months.", "The fee is 120 euros for 3 months."),
         ("The talk lasts from 1 pm to 4 pm.", "The talk lasts 3 hours."),
-        ("The clinic is open on weekdays.", "The clinic is open Monday to Friday."),
         ("The temperature fell to -7 degrees.", "The temperature fell to minus 7 degrees."),
     ],
 )
@@ -102,16 +97,10 @@ def test_scales_add_up_or_multiply(numeral: str, value: float):
     "answer",
     [
         "False.",
-        "The statement is false.",
         "Option C",
-        "It depends.",
         "错误",
-        "可以",
-        "I'm an AI assistant for your garden.",
         "我是智能小助手。",
-        "It is unclear whether dogs are allowed.",
         "关于停车，请联系前台。",
-        "Source: leaflet.pdf",
         "<think>The loan lasts nine weeks.</think>",
     ],
 )

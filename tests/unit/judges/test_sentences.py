@@ -13,16 +13,11 @@ def texts(text: str) -> list[str]:
     "sentence",
     [
         "Dr. Smith met Mrs. Jones at 5 p.m. in St. Louis.",
-        "It runs on small boards, e.g. the older ones, i.e. slow ones.",
         "The U.S. Senate voted on Apr. 18 on bill No. 5.",
-        "See Fig. 2 and pp. 3 to 5, approx. 20 pages.",
         "J. R. R. Tolkien wrote it.",
-        "Apple Inc. was founded in 1976.",
         "Version v1.2.3 costs 3.5 dollars.",
         "He waited ... and left.",
-        "Open https://example.org/a.b?c=1&d=2 or mail a.b@example.org for config.yaml today.",
         '"Stop!" he said quietly.',
-        "他买了3.5公斤苹果，用的是v1.2.3版本。",
         "请访问www.example.com查看config.yaml文件。",
     ],
 )
@@ -35,17 +30,12 @@ def test_no_cut_inside(sentence: str):
     ("text", "expected"),
     [
         ("One. Two! Three? Four.", ["One.", "Two!", "Three?", "Four."]),
-        ('He said "no." She left.', ['He said "no."', "She left."]),
         ("He moved to the U.S. He was ten.", ["He moved to the U.S.", "He was ten."]),
         ("The answer is no. I asked.", ["The answer is no.", "I asked."]),
-        ("It rains (often.) We know.", ["It rains (often.)", "We know."]),
         ("A fact.[1] Another [2]. Third.", ["A fact.[1]", "Another [2].", "Third."]),
-        ("in the 19th century.First for Women is", ["in the 19th century.", "First for Women is"]),
         ("really? that is odd. i knew .", ["really?", "that is odd.", "i knew ."]),
-        ("first it is .  then it is not .", ["first it is .", "then it is not ."]),
         ("你好。再见！真的吗？好；行。", ["你好。", "再见！", "真的吗？", "好；", "行。"]),
         ("他说：“走吧。”大家都走了。", ["他说：“走吧。”", "大家都走了。"]),
-        ("（他来了。）『好！』她说。", ["（他来了。）", "『好！』", "她说。"]),
         ("用LangChain。Then it works. 很好。", ["用LangChain。", "Then it works.", "很好。"]),
     ],
 )
@@ -58,14 +48,10 @@ def test_cuts(text: str, expected: list[str]):
     ("text", "expected"),
     [
         ("1. First thing\n2. Second thing", ["1. First thing", "2. Second thing"]),
-        ("1.\nFirst thing\n2.\nSecond", ["1.\nFirst thing", "2.\nSecond"]),
         ("- one\n- two", ["- one", "- two"]),
-        ("• one\n• two", ["• one", "• two"]),
         ("Do this. 2. Do that.", ["Do this.", "2. Do that."]),
         ("Passage 1:\nIt rained.", ["Passage 1:\nIt rained."]),
-        ("（1）苹果\n（2）香蕉", ["（1）苹果", "（2）香蕉"]),
         ("一、苹果\n二、香蕉", ["一、苹果", "二、香蕉"]),
-        ("① 苹果\n② 香蕉", ["① 苹果", "② 香蕉"]),
         ("1.苹果很好。\n2.香蕉也好。", ["1.苹果很好。", "2.香蕉也好。"]),
     ],
 )
@@ -79,24 +65,18 @@ def test_a_bare_marker_is_no_sentence(text: str, expected: list[str]):
     [
         # colour, and a quotation of it
         ('It is a "hidden gem." Locals say so.', ['It is a "hidden gem."', "Locals say so."]),
-        ("这里很热门。价格最低。", ["这里很热门。", "价格最低。"]),
         # a detail, and the date that may be swapped
         ("It opened on Apr. 18, 2019. It closed.", ["It opened on Apr. 18, 2019.", "It closed."]),
-        ("它于2019年4月18日开业。", ["它于2019年4月18日开业。"]),
         # attribution
         ("Passage 2 says so. Passage 3: no.", ["Passage 2 says so.", "Passage 3: no."]),
         ("Passage 1:\n\nPassage 2 agrees.", ["Passage 1:\n\nPassage 2 agrees."]),
-        ("根据资料2，床很软。资料3：床很硬。", ["根据资料2，床很软。", "资料3：床很硬。"]),
         # order
         ("Step 1: Go.\n**Step 2:** Stop.", ["Step 1: Go.", "**Step 2:** Stop."]),
-        ("1. Unplug it. 2. Wait.", ["1. Unplug it.", "2. Wait."]),
         ("步骤1：按下。\n步骤2：等待。", ["步骤1：按下。", "步骤2：等待。"]),
         # the sources themselves
         ("No links are given. Passage 1 is short.", ["No links are given.", "Passage 1 is short."]),
-        ("资料中没有链接。", ["资料中没有链接。"]),
         # advice, instructions and courtesy
         ("Sure! Wait 5 min. before you go. Bye!", ["Sure!", "Wait 5 min. before you go.", "Bye!"]),
-        ("Wait 5 min. Then go.", ["Wait 5 min.", "Then go."]),
         ("请先断电！祝您愉快！", ["请先断电！", "祝您愉快！"]),
     ],
 )
@@ -136,11 +116,6 @@ def test_a_wrapped_line_goes_on():
     assert len(split(text)) == 2
 
 
-def test_short_lines_without_stops_are_apart():
-    """A list without markers is as many sentences as lines."""
-    assert texts("apples\nbread\nmilk") == ["apples", "bread", "milk"]
-
-
 def test_a_code_block_is_one_sentence():
     """Nothing is cut between fences."""
     text = "Run this:\n```sh\nmake a. b.\n\nmake c\n```\nDone."
@@ -150,18 +125,6 @@ def test_a_code_block_is_one_sentence():
 def test_an_open_code_block_reaches_to_the_end():
     """An answer that was cut off inside a block is read."""
     assert texts("So:\n```\na. b\nc") == ["So:", "```\na. b\nc"]
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000"])
-def test_space_has_no_sentences(text: str):
-    """Nothing but space gives nothing."""
-    assert split(text) == []
-
-
-@pytest.mark.parametrize("text", ["...", "?!", "---", "1.", "😀", "\x00", "\ud800"])
-def test_signs_alone_are_one_sentence(text: str):
-    """What cannot be joined to anything still has its offsets."""
-    assert texts(text) == [text]
 
 
 @pytest.mark.parametrize(
@@ -183,11 +146,8 @@ def test_language(text: str, expected: str):
     ("text", "marker"),
     [
         ("1. First", "1. "),
-        ("- **2)** Second", "- **2)** "),
         ("（1）苹果", "（1）"),
-        ("Passage 1: It rained", "Passage 1: "),
         ("3.5 million", ""),
-        ("第三季度收入增长", ""),
         ("A cat", ""),
     ],
 )
@@ -200,20 +160,12 @@ def test_marker_end(text: str, marker: str):
     "unit",
     [
         ".",
-        "!)",
         "1.",
-        "a.b",
         "...”",
-        "(1)",
         "x@y.",
-        "[1]",
-        "- ",
         "|",
-        "```\n",
         "**",
-        "\n",
         "。”",
-        "一、",
         "A. ",
     ],
 )

@@ -128,18 +128,10 @@ PUB = {
     ("answer", "label"),
     [
         ("The Vaults is a pub near Raja Indian Cuisine that is not family friendly.", ""),
-        ("The Vaults is not a kid friendly pub near Raja Indian Cuisine.", ""),
         ("The Vaults isn't child-friendly but has wifi.", ""),
-        (
-            "The Vaults is a pub near Raja Indian Cuisine that is kid friendly.",
-            "familyFriendly: no",
-        ),
         ("The Vaults is not family friendly or near Raja Indian Cuisine.", "near: "),
-        ("The Vaults does not have wifi.", "wifi: yes"),
         ("The Vaults has a customer rating of 1 out of 5.", ""),
-        ("The Vaults has a customer rating of 1/5.", ""),
         ("The Vaults has a customer rating of 5 out of 5.", "customer rating: 1 out of 5"),
-        ("The price range of The Vaults is moderate.", ""),
         ("The Vaults is in the cheap price range.", "priceRange: moderate"),
     ],
 )

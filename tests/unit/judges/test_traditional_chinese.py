@@ -4,8 +4,6 @@ import pytest
 
 from ragmonitor.evaluators.citations import numbers
 from ragmonitor.judges.builtin import BuiltinJudge, assess
-from ragmonitor.judges.builtin.terms import simplified
-from ragmonitor.judges.reply import unknown_figures
 from ragmonitor.records import Verdict
 from tests.support.stories import interaction
 
@@ -53,17 +51,6 @@ def test_a_sentence_of_the_reference_is_quoted_as_it_was_written():
     (sentence,) = reference.sentences
     assert (sentence.text, sentence.chunks, sentence.in_answer) == ("該產品不防水。", (0,), True)
     assert reference.answer_claims == (True,)
-
-
-def test_characters_are_exchanged_one_for_one():
-    """Offsets stay the same, and simplified texts as they are."""
-    assert simplified("後來，該產品於2020年停產。𠀀") == "后来，该产品于2020年停产。𠀀"
-    assert simplified("著名的乾隆皇帝和东京。") == "著名的乾隆皇帝和东京。"
-
-
-def test_two_in_traditional_characters_is_a_known_number():
-    """`兩` in a chunk bears a 2, as `两` does."""
-    assert unknown_figures("保固2年", "保固兩年") == ()
 
 
 def test_sources_are_cited_in_traditional_characters():

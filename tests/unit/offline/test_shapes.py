@@ -14,14 +14,6 @@ from ragmonitor.offline.shapes import COLUMNS, Format, Records, UnknownColumnsEr
 from ragmonitor.runtime.errors import InputError
 
 OURS = {"question": "q", "contexts": ["a", "b"], "answer": "x", "id": "one"}
-RAGAS = {"user_input": "q", "retrieved_contexts": ["a", "b"], "response": "x"}
-RAGCHECKER = {
-    "query_id": "one",
-    "query": "q",
-    "response": "x",
-    "gt_answer": "y",
-    "retrieved_context": [{"doc_id": "d1", "text": "a"}, {"doc_id": "d2", "text": "b"}],
-}
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -43,32 +35,6 @@ def write(path: Path, *lines: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("record", [OURS, RAGAS, RAGCHECKER])
-def test_a_format_is_recognised_by_its_columns(tmp_path, record):
-    """The same interaction comes out of every format."""
-    (line,) = lines_of(write(tmp_path / "f.jsonl", record))
-    told = line.interaction
-    assert told is not None
-    assert (told.query, [c.text for c in told.chunks], told.answer) == ("q", ["a", "b"], "x")
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_ragcheckers_own_file_form_is_read(tmp_path, indent):
-    """{"results": [...]} is one document, on one line or on many."""
-    path = tmp_path / "f.json"
-    path.write_text(json.dumps({"results": [RAGCHECKER, RAGCHECKER]}, indent=indent))
-    assert [line.number for line in lines_of(path)] == [1, 2]
-    assert all(line.interaction for line in lines_of(path))
-
-
-@pytest.mark.parametrize("name", ["reference", "ground_truth", "ground_truths"])
-def test_a_reference_is_found_by_any_of_its_names(tmp_path, name):
-    """RAGAS has changed it twice; a list of one is one."""
-    value = ["y"] if name == "ground_truths" else "y"
-    (line,) = lines_of(write(tmp_path / "f.jsonl", {**OURS, name: value}))
-    assert line.interaction.reference == "y"
-
-
 def test_a_bad_line_costs_only_itself(tmp_path):
     """What follows is read, and numbers count every line of the file."""
     path = write(
@@ -88,13 +54,6 @@ def test_a_bad_line_costs_only_itself(tmp_path):
     assert [bool(line.interaction) for line in lines] == [True, *[False] * 6, True]
     assert "answer: expected text, not null" in lines[2].error
     assert "missing contexts" in lines[4].error
-
-
-def test_a_byte_order_mark_is_no_mistake(tmp_path):
-    """Some editors write one."""
-    path = tmp_path / "f.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(OURS).encode())
-    assert lines_of(path)[0].interaction is not None
 
 
 def test_unknown_columns_stop_the_file(tmp_path):

@@ -143,13 +143,6 @@ def test_a_part_of_an_array_is_refused():
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5)
 
 
-@given(texts)
-def test_a_list_is_read_as_it_was_written(listed):
-    """As JSON, and as Python writes it, whatever stands in its texts."""
-    assert read_list(json.dumps(listed)) == listed
-    assert read_list(repr(listed)) == listed
-
-
 @given(st.text(max_size=60))
 def test_no_cell_raises_anything_but_an_input_error(text):
     """A cell may hold anything."""
@@ -174,12 +167,9 @@ def test_a_csv_may_separate_its_cells_by_other_marks(tmp_path, mark):
     "context",
     [
         "300 m",
-        ["300 m"],
         {"text": "300 m"},
-        {"content": "300 m", "metadata": {}},
         {"page_content": "300 m", "metadata": {"source": "a.md"}, "type": "Document"},
         {"lc": 1, "type": "constructor", "id": ["x"], "kwargs": {"page_content": "300 m"}},
-        {"node": {"text": "300 m", "class_name": "TextNode"}, "score": 0.5},
         {"node": {"text_resource": {"text": "300 m"}}, "score": 0.5},
     ],
     ids=str,

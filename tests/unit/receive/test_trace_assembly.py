@@ -30,21 +30,6 @@ def here() -> Iterator[Receiving]:
         yield made
 
 
-def test_a_trace_waits_for_its_last_span(here: Receiving) -> None:
-    """Each span begins the quiet anew."""
-    here.take(retrieval())
-    assert here.after(5) == []
-    here.take(model())
-    assert here.after(5) == []
-    here.take(root())
-    assert here.after(5) == []
-    (found,) = here.after(2)
-    assert (found.query, found.answer, found.chunks[0].text) == (QUESTION, ANSWER, TEXT)
-    assert found.target is not None
-    assert found.target.span_id == (1).to_bytes(8, "big").hex()
-    assert found.target.sampled
-
-
 def test_a_trace_whose_root_never_comes_is_read_all_the_same(here: Receiving) -> None:
     """What is below the missing span belongs together; the scores are linked to that span."""
     here.take(retrieval(), model())
@@ -104,14 +89,6 @@ def test_spans_that_enclose_themselves_are_left_out(here: Receiving) -> None:
     assert len(here.after(121)) == 1
 
 
-def test_our_own_spans_are_not_taken(here: Receiving) -> None:
-    """A receiver whose exporter points at itself goes in no circle."""
-    here.take(*(each | {"scope": "ragmonitor"} for each in answer()))
-    assert here.after(121) == []
-    here.receiver.close()
-    assert here.counted("ragmonitor_received_total", what="spans", outcome="own") == 3
-
-
 def test_the_answer_to_a_golden_question_is_no_traffic(here: Receiving) -> None:
     """Where the application copies the mark of its baggage into a span."""
     marked = root()
@@ -153,3 +130,11 @@ def test_one_broken_trace_costs_only_itself(
     here.receiver.close()
     assert here.counted("ragmonitor_received_total", what="traces", outcome="unreadable") == 1
     assert here.counted("ragmonitor_dropped_total", reason="unreadable") == 1
+
+
+def test_our_own_spans_are_not_taken(here: Receiving) -> None:
+    """A receiver whose exporter points at itself goes in no circle."""
+    here.take(*(each | {"scope": "ragmonitor"} for each in answer()))
+    assert here.after(121) == []
+    here.receiver.close()
+    assert here.counted("ragmonitor_received_total", what="spans", outcome="own") == 3

@@ -39,11 +39,6 @@ def test_the_coin_is_fair_over_ids():
     assert abs(below - 2_000) < 5 * (20_000 * 0.1 * 0.9) ** 0.5
 
 
-def test_the_coin_is_the_same_everywhere():
-    """A fixed id gives a fixed number: processes and releases agree."""
-    assert uniform_of("5eed") == 0.7487164871511403
-
-
 @pytest.mark.parametrize("probability", [0.001, 0.28, 0.285, 0.5, 0.9])
 def test_randomness_of_the_trace_is_used_as_the_specification_says(probability):
     """`R >= T` with `T = (1 - p) 2^56`: by `rv`, or by the trace id under a threshold."""
@@ -57,12 +52,6 @@ def test_randomness_of_the_trace_is_used_as_the_specification_says(probability):
         assert is_drawn(implicit, probability) is (random_value >= threshold)
 
 
-def test_an_explicit_random_value_goes_before_the_trace_id():
-    """As in the specification; other vendors' entries stand around it."""
-    found = place_of(caller("vendor=a:1;rv:00000000000000 , ot=th:0;rv:fffffffffffffe;x:y,b=ot"))
-    assert found == (1, WHOLE)
-
-
 def test_a_trace_that_was_kept_lies_among_those_kept():
     """Kept at 1/2 by R, a trace is judged at p of these, not at twice as much."""
     assert place_of(caller("ot=th:8;rv:80000000000000")) == (WHOLE // 2 - 1, WHOLE // 2)
@@ -73,28 +62,13 @@ def test_a_trace_that_was_kept_lies_among_those_kept():
     "state",
     [
         "",
-        "ot=",
-        "ot",
         "=",
-        ",,,",
-        "ot=;;;",
         "ot=th",
-        "ot=th:",
-        "ot=th:g",
         "ot=th:8A",
-        "ot=th:0x8",
-        "ot=th:000000000000000",
         "ot=th:-1",
-        "ot=rv:",
         "ot=rv:8",
-        "ot=rv:0123456789abcdef",
-        "ot=rv:0123456789ABCD",
         "ot=rv:١٢٣٤٥٦٧٨٩٠١٢٣٤",
-        "not=th:0",
-        "ot =th:0",
         "vendor=ot=th:0",
-        "vendor=1",
-        "ot=p:8;r:62",
         "\x00\ud800",
     ],
 )
@@ -103,12 +77,6 @@ def test_what_is_no_randomness_is_left_alone(state):
     told = interaction(caller=caller(state))
     assert place_of(told.caller) is None
     assert is_drawn(told, 0.5) is (uniform_of(told.id) < 0.5)
-
-
-@pytest.mark.parametrize("trace_id", ["", "0" * 31, "G" * 32, "0AF7651916CD43DD8448EB211C80319C"])
-def test_a_threshold_needs_a_readable_trace_id(trace_id):
-    """Without one, and without `rv`, there is no randomness."""
-    assert place_of(caller("ot=th:0", trace_id=trace_id)) is None
 
 
 def test_randomness_below_its_threshold_is_not_what_was_decided_by():
@@ -257,3 +225,8 @@ def test_an_id_with_half_a_surrogate_pair_is_drawn():
     told = interaction(id="\ud83d")
     assert is_drawn(told, 0.999_999_999)
     assert not is_drawn(told, 1e-9)
+
+
+def test_the_coin_is_the_same_everywhere():
+    """A fixed id gives a fixed number: processes and releases agree."""
+    assert uniform_of("5eed") == 0.7487164871511403

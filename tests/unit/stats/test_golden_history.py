@@ -6,13 +6,9 @@ import random
 from statistics import fmean
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragmonitor.stats.golden_history import ScoreHistory, level_of
 from ragmonitor.stats.paired import paired_difference
-
-SCORES = st.floats(0, 1)
 
 
 def histories(rounds: list[list[float]]) -> list[ScoreHistory]:
@@ -24,15 +20,6 @@ def histories(rounds: list[list[float]]) -> list[ScoreHistory]:
             history.add(score, float(at_s))
         found.append(history)
     return found
-
-
-@given(st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=30))
-def test_where_all_were_asked_it_is_the_plain_mean_of_the_newest(rounds: list[tuple[float, float]]):
-    """What was expected falls out, and the interval holds the mean."""
-    level = level_of(histories([list(each) for each in rounds]), 1.0)
-    assert level is not None
-    assert level.mean == pytest.approx(fmean(newest for _, newest in rounds), abs=1e-9)
-    assert 0 <= level.lower <= level.mean <= level.upper <= 1
 
 
 def test_pairs_tell_more_than_scores():

@@ -36,12 +36,6 @@ def test_the_mean_is_that_of_the_verdicts():
     assert found.coverage == 1.0
 
 
-def test_a_verdict_on_its_way_is_as_lost_as_one_that_failed():
-    """Two states of "not observed" would be counted twice."""
-    good = [0.0] * 200
-    assert estimate(row_of(good + [...] * 20)) == estimate(row_of(good + [None] * 20))
-
-
 def test_lost_verdicts_widen_the_interval_by_what_they_might_be():
     """All of them bad at the upper end, none at the lower."""
     whole, lost = estimate(row_of([0.0] * 220)), estimate(row_of([0.0] * 200 + [None] * 20))

@@ -112,17 +112,6 @@ def test_people_and_judges_are_compared_on_the_answers_that_both_speak_of(part, 
     assert (round(lower, 3), round(upper, 3)) == (0.787, 0.972)
 
 
-def test_of_one_person_s_minds_the_last_counts(part, clock):
-    for number in range(10):
-        part.add(answer(f"{number}"))
-        part.note(said(f"{number}", True, clock()))
-    part.tick()
-    clock.advance(60.0)
-    part.note(said("3", False, clock()))
-    part.tick()
-    assert values(part)[metrics.FEEDBACK_AGREEMENT, "builtin", "mean"] == 0.9
-
-
 def test_processes_of_one_folder_join_each_other_s_answers(tmp_path, clock):
     first, second = (
         PeoplesFeedback(Sqlite(tmp_path / "a.sqlite", "shop"), now=clock) for _ in range(2)

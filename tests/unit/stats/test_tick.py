@@ -178,16 +178,6 @@ def test_an_objective_that_changes_is_the_services():
     assert service.evaluation.alarms["s"].objective == 0.1
 
 
-def test_a_learned_objective_is_told():
-    """Until then there is none, and the alarm has room."""
-    service = Service(Watched(series="s"))
-    service.run(3_600.0, lambda t, _: 0.1)
-    shown = service.evaluation.alarms["s"]
-    assert (shown.objective, shown.has_room) == (None, True)
-    service.run(25 * HOUR_S, lambda t, _: 0.1, each_s=60.0, tick_s=600.0)
-    assert 0.1 < service.evaluation.alarms["s"].objective < 0.2
-
-
 def test_buckets_are_folded_and_dropped():
     """Five minutes become hours, and nothing of means is lost."""
     service = Service()
@@ -223,17 +213,3 @@ def test_a_slice_is_named_before_its_block_has_ended():
     service.run(100.0, lambda t, s: 1.0 if s == ("tenant=b",) else 0.0, slices=tenants, each_s=1.0)
     assert service.store.names("c") == []
     assert service.tick.named("s", BEGAN_S) == ["tenant=b"]
-
-
-def test_what_is_recent_is_told_to_ten_seconds():
-    """A bucket of means would hold answers from before the rise."""
-    service = Service()
-    service.run(HOUR_S + 150, lambda t, _: 0.0)
-    onset_s = service.now_s + BET_S
-    service.run(140.0, lambda t, _: 1.0)
-    found = service.tick.recent("s", onset_s)
-    assert found.mean == 1.0
-    assert found.judged == 6
-    assert service.tick.span("s", onset_s).mean < 1
-    assert service.tick.recent("s", onset_s - 600, onset_s).mean == 0
-    assert service.tick.recent("s", service.now_s - HOUR_S) is None

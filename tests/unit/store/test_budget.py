@@ -65,12 +65,6 @@ def test_what_a_dead_process_had_reserved_counts_as_spent_and_its_room_is_free_a
     assert other.limits()[0].level == pytest.approx(10.0)
 
 
-def test_an_account_that_cannot_be_read_is_spent(store):
-    """Nothing is spent by a guess."""
-    store.keep("budget", "judge usd", b"{half")
-    assert not Budget(store, per_hour=100.0).reserve(1.0)
-
-
 @pytest.mark.parametrize("amount", [-1.0, float("nan"), float("inf")])
 def test_what_is_no_amount_is_refused(amount):
     """A budget is above 0, and so is what is taken from it."""

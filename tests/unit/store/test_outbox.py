@@ -7,7 +7,6 @@ import os
 import pytest
 
 from ragmonitor.store import Added, Memory, Outbox, Sqlite, StoreUnavailableError
-from ragmonitor.store.outbox import size_bytes
 
 
 class Failing(Memory):
@@ -75,8 +74,3 @@ def test_a_forked_child_leaves_what_waits_to_its_parent(tmp_path):
         assert os.waitpid(pid, 0)[1] == 0
     box.flush()
     assert store.read("totals") == {"answers": [6.0]}
-
-
-def test_size_grows_with_rows_and_numbers():
-    """An estimate: within a factor of what Python takes."""
-    assert size_bytes({"r0": {"s": [1.0] * 100}}) > 3_000

@@ -48,15 +48,6 @@ def take(stream: RedisStream, consumer: str = "a", most: int = 10, stale_s: floa
     return stream.take(consumer, most, wait_s=0, stale_s=stale_s)
 
 
-def test_records_come_in_order_and_unchanged(opened: Open):
-    """Another process gets what was put, byte by byte, the oldest first."""
-    records = [b"\x00\xff", b"two", b""]
-    assert opened().put(records) == 3
-    taken = take(opened())
-    assert [each.data for each in taken] == records
-    assert [each.deliveries for each in taken] == [1, 1, 1]
-
-
 def test_no_record_is_given_to_two(opened: Open):
     """Consumers share what there is."""
     opened().put([b"1", b"2", b"3"])
@@ -136,16 +127,6 @@ def test_a_consumer_is_told_what_it_has(opened: Open):
     assert (again.data, again.deliveries) == (b"2", 2)
 
 
-def test_services_do_not_see_each_other(redis_server: RedisServer):
-    """Each has a stream of its own."""
-    one = RedisStream(redis_server.url, uuid.uuid4().hex)
-    other = RedisStream(redis_server.url, uuid.uuid4().hex)
-    one.put([b"1"])
-    assert take(other) == []
-    one.close()
-    other.close()
-
-
 def test_a_foreign_entry_is_delivered_as_one_without_bytes(redis_server: RedisServer):
     """So it is buried and counted, and a worker that drains the stream ends."""
     redis = pytest.importorskip("redis")
@@ -203,3 +184,13 @@ def test_no_error_names_credentials(tmp_path: Path):
         text = f"{error.value!r} {error.value.__cause__!r}"
         assert "horse" not in text
         assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_services_do_not_see_each_other(redis_server: RedisServer):
+    """Each has a stream of its own."""
+    one = RedisStream(redis_server.url, uuid.uuid4().hex)
+    other = RedisStream(redis_server.url, uuid.uuid4().hex)
+    one.put([b"1"])
+    assert take(other) == []
+    one.close()
+    other.close()

@@ -102,11 +102,6 @@ def test_bytes_of_version_1_are_read():
     assert decode(recorded()) == TOWER
 
 
-def test_version_1_is_what_is_written():
-    """The bytes of a record change only with the version."""
-    assert encode(TOWER) == recorded()
-
-
 def add_fields(plain: Any) -> None:
     plain["mood"] = {"kind": ["new"]}
     plain["chunks"][0]["page"] = 3
@@ -125,15 +120,6 @@ def test_missing_fields_have_their_defaults():
     """An older release may not know the newest fields."""
     data = rewritten(encode(TOWER), lambda plain: plain.pop("redacted"))
     assert decode(data) == replace(TOWER, redacted=0)
-
-
-@pytest.mark.parametrize("version", [0, VERSION + 2, 255])
-def test_other_versions_are_refused(version: int):
-    """More than one version away, fields may mean something else."""
-    data = bytearray(encode(TOWER))
-    data[2] = version
-    with pytest.raises(WireError, match="version"):
-        decode(bytes(data))
 
 
 @pytest.mark.parametrize(
@@ -220,3 +206,12 @@ def test_hostile_bytes_take_bounded_memory():
     finally:
         tracemalloc.stop()
     assert peak < 100 * MAX_BYTES
+
+
+@pytest.mark.parametrize("version", [0, VERSION + 2, 255])
+def test_other_versions_are_refused(version: int):
+    """More than one version away, fields may mean something else."""
+    data = bytearray(encode(TOWER))
+    data[2] = version
+    with pytest.raises(WireError, match="version"):
+        decode(bytes(data))
