@@ -296,3 +296,18 @@ def test_texts_that_are_not_shown_are_not_found():
     shown.export(bad(7))
     assert answers(shown, search="question 7")["found"] == 0
     assert answers(shown, search="i-7")["found"] == 1
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_nothing_can_be_written(method):
+    """There is no method but GET."""
+    with served(view()) as base:
+        assert get(base, "/ragmonitor/state.json", method=method)[0] == 501
+
+
+def test_a_name_that_is_made_to_point_here_reads_nothing():
+    """DNS rebinding: the browser would send its own page's name."""
+    with served(view()) as base:
+        status, _, body = get(base, "/ragmonitor/state.json", Host="evil.example:7247")
+        assert status == 403
+        assert "shop" not in body

@@ -318,3 +318,15 @@ def test_arrivals_fade_in_silence(clock):
     assert shown(sampler)["ragmonitor_arrivals_per_second"] == pytest.approx(2.0, rel=0.02)
     clock.advance(120)
     assert shown(sampler)["ragmonitor_arrivals_per_second"] == pytest.approx(1.0, rel=0.02)
+
+
+def test_what_costs_too_much_has_no_chance_where_others_have(clock):
+    """Costs differ by answer: the level is held against this one's."""
+    sampler = AdaptiveSampler(
+        1.0,
+        clock=clock,
+        budget=budget(clock),
+        expected_cost=lambda told: 1.5 if told.id == "long" else 0.01,
+    )
+    assert sampler.draw(interaction(id="long")).inclusion_probability == 0
+    assert sampler.draw(interaction(id="short")).inclusion_probability > 0
