@@ -8,6 +8,9 @@ What is said is ordinary English, or what the environment's `BENCH_TEXT` names: 
 `chinese` (invented, in `texts/`: of six sentences of the answer four stand in the chunks, one
 contradicts them, one is in none), or `numbers`, a hundred words that each end in another number.
 That is the dearest to read, since each number is looked for in the chunks.
+
+No two requests retrieve the same texts: each chunk begins with a number of its own. With the
+environment's `BENCH_CHUNKS=same` all retrieve the same five, as where few documents answer most.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +46,14 @@ def _pieces(text: str, size: int = 100) -> list[str]:
 
 QUERY, *CHUNKS, ANSWER = _texts(os.environ.get("BENCH_TEXT", "english"))
 PIECES = _pieces(ANSWER)
+_IS_FRESH = os.environ.get("BENCH_CHUNKS", "fresh") == "fresh"
+_serial = count()
+
+
+def retrieved() -> list[str]:
+    """Return the five chunks of one request."""
+    return [f"{next(_serial)}. {chunk}" for chunk in CHUNKS] if _IS_FRESH else CHUNKS
+
 
 Run = Callable[[int], None]
 """Makes so many requests."""
@@ -89,7 +101,7 @@ def langchain_chain(*, answer: str = ANSWER, model_s: float = 0.0) -> Any:
 
     class FixedRetriever(BaseRetriever):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return [Document(id=str(n), page_content=c) for n, c in enumerate(CHUNKS)]
+            return [Document(id=str(n), page_content=c) for n, c in enumerate(retrieved())]
 
         async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
             return self._get_relevant_documents(query, run_manager=None)
@@ -156,7 +168,7 @@ def llama_engine(*, streaming: bool) -> Any:
         def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
             return [
                 NodeWithScore(node=TextNode(text=c, id_=str(n)), score=0.5)
-                for n, c in enumerate(CHUNKS)
+                for n, c in enumerate(retrieved())
             ]
 
         async def _aretrieve(self, query_bundle: Any) -> list[NodeWithScore]:

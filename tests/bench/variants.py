@@ -276,6 +276,7 @@ class Ours(Watcher):
         self.monitor = Monitor(
             service="bench",
             server=False,
+            content="all",
             worker="process" if apart else "thread",
             exporters=[] if self.gate is None else [self.gate],
         )
