@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -141,7 +142,7 @@ class Table:
         try:
             rows = filter(any, reader)
             header = [name.strip() for name in next(rows, [])]
-            twice = [name for name in header if name and header.count(name) > 1]
+            twice = [name for name, n in Counter(header).items() if name and n > 1]
             if twice:  # which of the two was meant nobody knows
                 raise InputError(f"{self.name} has the column {twice[0]} twice; rename one")
             wanted = self._columns.intersection(header) or frozenset(header) - {""}
