@@ -7,6 +7,7 @@ time of day (`@540`; `@540?` where the half of the day is open). Equal keys mean
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -158,9 +159,10 @@ _MEASURES: Final = frozenset(
 """Characters that make a number of a single Chinese numeral before them."""
 _SCALE: Final = r"(?:(?!千(?:克|米|瓦|字|卡|伏))[十百千万亿]){0,3}"
 """A scale, but for the first character of `千克`: a unit, as `公斤` is."""
+FRACTIONS: Final = "¼½¾⅓⅔"
 _FIGURE: Final = re.compile(
-    rf"(?=[-−\d{_NUMERALS}周期拜零¥￥$€£])"
-    rf"(?:(?P<parts>百|[{_NUMERALS}]{{1,3}})分之"
+    rf"(?=[-−\d{_NUMERALS}周期拜零¥￥$€£{FRACTIONS}])"
+    rf"(?:(?P<whole>\d{{1,3}})?(?P<fraction>[{FRACTIONS}])|(?P<parts>百|[{_NUMERALS}]{{1,3}})分之"
     rf"(?P<share>[{_NUMERALS}]{{1,8}}|\d{{1,6}}(?:\.\d+)?)(?:点(?P<decimals>[{_DIGITS}]{{1,6}}))?"
     r"|(?:(?P<hour>\d{1,2})[:：](?P<minute>[0-5]\d)(?!\d)"
     r"|(?P<hour2>\d{1,2}|[一二两三四五六七八九十]{1,3}) ?[点时](?![间段期代候速差装])"
@@ -225,6 +227,9 @@ def chinese_figures(text: str) -> Iterator[Figure]:
 def _figure(found: re.Match[str], text: str) -> list[Atom]:
     if found["weekday"]:
         return [date("w", "一二三四五六日".find(found["weekday"].replace("天", "日")) + 1)]
+    if found["fraction"]:
+        value = int(found["whole"] or 0) + float(f"{unicodedata.numeric(found['fraction']):.3g}")
+        return [Atom(number_key(value), 1.0, "number")]
     if found["parts"]:
         return _share(found)
     if found["hour"] or found["hour2"]:

@@ -190,8 +190,8 @@ _PLAIN_SIGNS: Final = (
     ("’", "'"), ("‘", "'"), ("“", '"'), ("”", '"'), ("–", "-"), ("—", " - "), ("−", "-"),
     ("\xa0", " "), ("…", "."), ("•", " "), ("€", "EUR"), ("£", "GBP"), ("¥", "Y$"), ("￥", "Y$"),
     ("²", "2"), ("³", "3"), ("°", " "), ("\u202f", " "), ("\u00ad", ""),
-    *((sign, f"{unicodedata.numeric(sign):.3g}"[1:]) for sign in "¼½¾⅓⅔"),
 )  # fmt: skip
+_FRACTION: Final = re.compile(f"[{quantities.FRACTIONS}]")
 _ACCENTED: Final = re.compile("[\x80-\u036f\u1e00-\u20cf]+")
 _SYLLABLES: Final = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 """Scripts that write no spaces or little of them, read by pairs of characters."""
@@ -199,10 +199,17 @@ _SYLLABLES: Final = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 
 def in_ascii(text: str) -> str:
     """Return a text with typographic signs and Latin accents plain; other scripts stay."""
+    text = _FRACTION.sub(_decimal, text)
     for sign, plain in _PLAIN_SIGNS:
         if sign in text:
             text = text.replace(sign, plain)
     return text if text.isascii() else _ACCENTED.sub(_plain, text)
+
+
+def _decimal(fraction: re.Match[str]) -> str:
+    """Return `0.5` for a half, and `.5` behind a whole number."""
+    value, at = f"{unicodedata.numeric(fraction[0]):.3g}", fraction.start()
+    return value[1:] if fraction.string[at - 1 : at].isdigit() else value
 
 
 def _plain(accented: re.Match[str]) -> str:

@@ -514,3 +514,11 @@ def test_a_foreign_sign_leaves_the_accents_of_other_words_alike():
     answer = "The café serves soufflé and crème brûlée daily."
     (sentence,) = assess("", [f"{answer} 😀"], answer).sentences
     assert sentence.verdict is Verdict.SUPPORTED
+
+
+def test_a_fraction_in_one_character_is_a_number():
+    """In Chinese, too; a quarter is not 25."""
+    (sentence,) = assess("", ["水占½。"], "水占¾。").sentences
+    assert (sentence.verdict, sentence.reasons) == (Verdict.CONTRADICTED, ("number",))
+    (sentence,) = assess("", ["It takes ¼ of the water."], "It takes 25 of the water.").sentences
+    assert sentence.reasons == ("number",)
