@@ -277,7 +277,7 @@ def _replaced(path: Path) -> Iterator[Path]:
         if target.exists():
             draft.chmod(target.stat().st_mode)
         draft.replace(target)
-    except BaseException:
+    except BaseException:  # an interruption, too: the next command finds no draft
         draft.unlink()
         raise
 
