@@ -288,9 +288,9 @@ class AnswerHandler:
         decision: SamplingDecision,
     ) -> None:
         interaction = builtin.interaction
-        asking = asyncio.ensure_future(runner.ask(interaction, decision))
         with self._step():
             target = self._exports.deliver(account, _with(prediction, builtin))
+        asking = asyncio.ensure_future(runner.ask(interaction, decision))
         try:
             answer = await asking
         except GeneratorExit:  # a fork's child throws away what goes on in its parent
