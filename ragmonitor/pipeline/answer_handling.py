@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import threading
 import time
@@ -288,12 +289,15 @@ class AnswerHandler:
         decision: SamplingDecision,
     ) -> None:
         interaction = builtin.interaction
+        reading = runner.ask(interaction, decision)
+        asking = asyncio.ensure_future(reading)
         with self._step():
             target = self._exports.deliver(account, _with(prediction, builtin))
-        asking = asyncio.ensure_future(runner.ask(interaction, decision))
         try:
             answer = await asking
         except GeneratorExit:  # a fork's child throws away what goes on in its parent
+            if inspect.getcoroutinestate(reading) == inspect.CORO_CREATED:
+                reading.close()  # its loop ended before it began
             raise
         except BaseException as error:  # noqa: BLE001 - its report is owed all the same
             asking.cancel()
