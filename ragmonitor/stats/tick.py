@@ -32,8 +32,6 @@ from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Sto
 
 WATERMARK_S: Final = 600.0
 """A verdict that is later than this bets in no alarm: its draw has counted as fine."""
-SETTLED_S: Final = 60.0
-"""A bucket without an open draw is closed after so long."""
 LOOKBACK_S: Final = 1_800.0
 """Buckets of bets are kept for so long after they were closed."""
 LEARNED_S: Final = 30 * DAY_S
@@ -598,12 +596,16 @@ def _by_series(rows: Rows) -> dict[str, Rows]:
 def _closing(
     fresh: Sequence[int], bets: Mapping[int, Mapping[str, Rows]], now_s: float
 ) -> list[int]:
-    """Return the buckets that are closed now: none may be before one that is not."""
+    """Return the buckets that are closed now: none may be before one that is not.
+
+    A bucket that has ended gets no more draws, since these go to the bucket of now; it is closed as
+    soon as no draw of it is open, so that each bet is read about once.
+    """
     closing = []
     for t in fresh:
         cells = (c for groups in bets[t].values() for g, c in groups.items() if g != ALL)
         is_open = any(cell[OPEN] > 1e-9 for cell in cells)
-        if t + BET_S > now_s - (WATERMARK_S if is_open else SETTLED_S):
+        if t + BET_S > now_s - (WATERMARK_S if is_open else 0.0):
             break
         closing.append(t)
     return closing

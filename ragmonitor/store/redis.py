@@ -200,6 +200,17 @@ class Redis(RowsOfStore):
         arguments = [key, what, row or b"", is_expected, known, most, int(LONG_S)]
         return bool(self._run("KEEP", [f"rows:{kind}", f"order:{kind}"], arguments))
 
+    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
+        for row in rows.values():
+            check_row(row)
+        keys = [f"{self._prefix}rows:{kind}", f"{self._prefix}order:{kind}"]
+        with self._asking():
+            together = self.client.pipeline()
+            for key, row in rows.items():
+                arguments = [key, "set", row, "any", b"", most, int(LONG_S)]
+                self._scripts["KEEP"](keys=keys, args=arguments, client=together)
+            together.execute()
+
     def close(self) -> None:
         with self._asking():
             self.client.close()

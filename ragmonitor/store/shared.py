@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Final
 
 from ragmonitor.store.interface import (
     LEASE_S,
-    MAX_ROWS,
     MAX_SLICES,
     MAX_VALUES,
     Store,
@@ -45,7 +43,3 @@ class RowsOfStore(Store):
             return bool(held_by == holder)
         new = json.dumps([holder, now_s + LEASE_S]).encode()
         return self.keep(*LEASE, new, expected=row)
-
-    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
-        for key, row in rows.items():
-            self.keep(kind, key, row, most=most)

@@ -337,8 +337,12 @@ class Sqlite(RowsOfStore):
         return True
 
     def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
+        for row in rows.values():
+            check_row(row)
         with self._transaction():
-            super().keep_all(kind, rows, most=most)
+            for key, row in rows.items():
+                self._write(kind, key, row)
+            self._change(_FORGET_OLDEST, kind, most)  # once: it goes through as many as may stay
 
     def _write(self, kind: str, key: str, row: bytes | None) -> None:
         if row is None:

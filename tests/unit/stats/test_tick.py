@@ -213,3 +213,17 @@ def test_a_slice_is_named_before_its_block_has_ended():
     service.run(100.0, lambda t, s: 1.0 if s == ("tenant=b",) else 0.0, slices=tenants, each_s=1.0)
     assert service.store.names("c") == []
     assert service.tick.named("s", BEGAN_S) == ["tenant=b"]
+
+
+def test_a_bet_is_read_about_once_however_often_time_ticks(monkeypatch):
+    service = Service()
+    read, rows = Memory.read, []
+
+    def counting(store, name):
+        found = read(store, name)
+        rows.extend(found if name[0] == "b" else ())
+        return found
+
+    monkeypatch.setattr(Memory, "read", counting)
+    service.run(600, lambda at_s, _: 0.05, each_s=1.0, after_s=lambda _: 0.0, tick_s=2.0)
+    assert 600 <= len(rows) < 3 * 600
