@@ -109,7 +109,8 @@ def _is_mixed(match: re.Match[str]) -> bool:
 
 
 _PLACEHOLDER = lazy_pattern(
-    r"[$%<{\[*(]+[\w .:/|-]*[%>}\])*]*s?\Z|your|my[_-]|example|placeholder|none\Z|null\Z|undefined\Z|(?:x{3}|\.{3}|-{3})"
+    r"[$%<{\[*(]+[\w .:/|-]*[%>}\])*]*s?\Z"
+    r"|your|my[_-]|example|placeholder|none\Z|null\Z|undefined\Z|(?:x{3}|\.{3}|-{3})"
     r"|(?:api[_-]?key|password|passwd|secret|token|string|text|value|required|optional|default"
     r"|hidden|changed|unchanged|expired|incorrect|invalid|protected)\Z",
     re.IGNORECASE,
