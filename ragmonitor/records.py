@@ -822,6 +822,8 @@ class AlarmState:
     """Share of the verdicts that learning `objective` needs; 1: it is fixed."""
     higher_is_better: bool = False
     """The signal is better the higher it is: `objective` is the lowest mean accepted."""
+    detail: str = ""
+    """A text for people: what else is known."""
 
 
 _DIFFERENCES: Final = frozenset(
