@@ -6,7 +6,6 @@ chances lie between 0 and 1.
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -822,6 +821,8 @@ class AlarmState:
     """Share of the verdicts that learning `objective` needs; 1: it is fixed."""
     higher_is_better: bool = False
     """The signal is better the higher it is: `objective` is the lowest mean accepted."""
+    detail: str = ""
+    """A text for people: what else is known."""
 
 
 _DIFFERENCES: Final = frozenset(
@@ -856,21 +857,18 @@ class AlarmSpan:
 
     def of(self, signal: str) -> str:
         """Say it for people, with the time in UTC."""
-        sentence = f"since {time.strftime('%Y-%m-%d %H:%M', time.gmtime(self.since_s))} UTC, "
+        since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.since_s))
         if self.bad is None:
-            shifts = is_difference(signal)
+            found = f"a mean of {_on_scale(self.mean, signal)} over {self.scored} scored answers"
+        else:
+            found = f"{self.bad} of {self.scored} scored answers"
+        before = "" if self.before is None else f"; {_on_scale(self.before, signal)} before"
+        return f"since {since}, {found}{before}"
 
-            def said(mean: float) -> str:
-                return f"{round(2 * mean - 1, 3) + 0.0:+.3g}" if shifts else f"{mean:.3g}"
 
-            sentence += f"a mean of {said(self.mean)} over {self.scored} scored answers"
-            return sentence if self.before is None else f"{sentence}; {said(self.before)} before"
-        sentence += f"{self.bad} of {self.scored} scored answers"
-        if self.before is None:
-            return sentence
-        # Rounded to two digits below 10 %, and never as `1e+02`.
-        digits = 1 if self.before < 0.0995 else 0
-        return f"{sentence}; {100 * self.before:.{digits}f} % before"
+def _on_scale(mean: float, signal: str) -> str:
+    """Return a mean in the signal's own scale: a difference from -1 to 1 with its sign."""
+    return f"{2 * mean - 1:+.3g}" if is_difference(signal) else f"{mean:.3g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -900,20 +898,6 @@ class AlarmEvent:
     span: AlarmSpan | None = None
     """None: the alarm does not rest on scored answers."""
 
-    @property
-    def bound(self) -> str:
-        """The objective, as `at most 0.05`; never rounded to more than it permits."""
-        objective = self.objective
-        if is_difference(self.signal):
-            objective = 2 * objective - 1
-        distance = min(objective, 1.0 - objective)
-        digits = min(6, max(2, 1 - math.floor(math.log10(distance)))) if distance > 0 else 2
-        unit = 10.0**digits
-        # Products of decimal fractions are off by some 1e-16: 0.29 * 100 is 28.999999999999996.
-        if self.higher_is_better:
-            return f"at least {math.floor(objective * unit + 1e-6) / unit:.6g}"
-        return f"at most {math.ceil(objective * unit - 1e-6) / unit:.6g}"
-
     def __str__(self) -> str:
         """Say it in one line, for a log."""
         subject = {
@@ -930,11 +914,9 @@ class AlarmEvent:
             sentence += (
                 f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"
             )
-        limit = self.bound
-        if self.span is not None and self.span.bad is not None:  # a rate, as those before it
-            words, _, level = limit.rpartition(" ")
-            limit = f"{words} {100 * float(level):.6g} %"
-        sentence += f"; the limit is {limit}, by {self.judge}"
+        side = "at least" if self.higher_is_better else "at most"
+        limit = _on_scale(self.objective, self.signal)
+        sentence += f"; the limit is {side} {limit}, by {self.judge}"
         if self.detail:
             sentence += f". {self.detail}"
         return sentence

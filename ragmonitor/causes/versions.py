@@ -205,7 +205,7 @@ class Versions:
             evidence_s=self._threshold_s,
             threshold_s=self._threshold_s,
             objective=0.0,
-            detail=f"{found.by} {found.candidate} is worse than {found.baseline}: {found}",
+            detail=_said(found),
         )
 
     def _read(self, row: bytes | None) -> None:
@@ -236,6 +236,11 @@ class Versions:
             active=since_s is not None,
             since_s=since_s,
             objective=0.0,
+            detail="; ".join(
+                _said(each)
+                for each in self.differences
+                if f"{each.by}={each.candidate}" in self._worse and each.decision(0.0) == "worse"
+            ),
         )
 
     def gauges(self) -> Iterator[GaugeValue]:
@@ -258,3 +263,7 @@ class Versions:
     def is_version(self, slice_: str) -> bool:
         """Return whether a slice is a version of the application."""
         return slice_.partition("=")[0] in (SERVICE_VERSION, *self._compare_by)
+
+
+def _said(found: VersionDifference) -> str:
+    return f"{found.by} {found.candidate} is worse than {found.baseline}: {found}"

@@ -14,7 +14,6 @@ from ragmonitor.export.content import Content, ContentPolicy
 from ragmonitor.export.view.answers import closest
 from ragmonitor.records import (
     AlarmCause,
-    AlarmEvent,
     AlarmKind,
     AlarmSpan,
     AlarmState,
@@ -263,22 +262,11 @@ class Incident(Part):
         wanted = (self.cause.kind, self.cause.name)
         return next((each for each in self.parts if (each.kind, each.name) == wanted), None)
 
-    def with_alarm(self, alarm: IncidentAlarm) -> Self:
-        """Return it with an alarm added, or in place of what was known of it."""
-        others = tuple(each for each in self.alarms if each.key != alarm.key)
-        return self.model_copy(update={"alarms": (*others, alarm)[:MAX_ALARMS]})
-
-    def with_cleared(self, keys: Iterable[tuple[str, str]], now_s: float) -> Self:
-        """Return it with these alarms cleared, and closed if none is on any more."""
-        off = set(keys)
-        alarms = tuple(
-            each.model_copy(update={"cleared_s": now_s})
-            if each.cleared_s is None and each.key in off
-            else each
-            for each in self.alarms
-        )
-        ended = all(each.cleared_s is not None for each in alarms)
-        return self.model_copy(update={"alarms": alarms, "closed_s": now_s if ended else None})
+    def with_alarms(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Self:
+        """Return it with these alarms, and closed if none of them is on any more."""
+        is_open = any(each.cleared_s is None for each in alarms)
+        closed_s = None if is_open else now_s
+        return self.model_copy(update={"alarms": alarms[:MAX_ALARMS], "closed_s": closed_s})
 
     def explained(self, check: AlarmCause | None, found: Explanation | None, now_s: float) -> Self:
         """Return it with what is known of its cause now.
@@ -297,6 +285,7 @@ class Incident(Part):
             parts = tuple(map(Suspect.model_validate, found.parts)) or parts
             events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
             update |= {"parts": parts, "events": tuple(events)}
+            update["shift"] = None
             if found.mix is not None:
                 dimension, mix = found.mix
                 update["shift"] = Mix(dimension=dimension, **mix._asdict())
@@ -344,26 +333,17 @@ class Incident(Part):
         )
 
 
-def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
-    """Return what is kept of an alarm that was just raised."""
-    return IncidentAlarm(
-        signal=event.signal,
-        judge=event.judge,
-        kind=event.kind,
-        raised_s=event.at_s,
-        since_s=min(event.since_s, event.at_s),
-        objective=event.objective,
-        higher_is_better=event.higher_is_better,
-        threshold_share=_share(event.evidence_s, event.threshold_s),
-        rise=event.span,
-        detail=event.detail,
-    )
+def alarm_of(state: AlarmState, threshold_s: float, now_s: float) -> IncidentAlarm:
+    """Return what is kept of an alarm that is on.
 
-
-def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> IncidentAlarm:
-    """Return what is kept of an alarm that another process raised, or an earlier run."""
+    Args:
+        state: By the numbers of now.
+        threshold_s: Evidence at which alarms are raised.
+        now_s: The time.
+    """
     raised_s = now_s if state.since_s is None else state.since_s
     rising_s = raised_s if state.rising_since_s is None else state.rising_since_s
+    share = state.evidence_s / threshold_s if threshold_s > 0 else 0.0
     return IncidentAlarm(
         signal=state.signal,
         judge=state.judge,
@@ -372,13 +352,10 @@ def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> Incid
         since_s=min(raised_s, rising_s),
         objective=state.objective,
         higher_is_better=state.higher_is_better,
-        threshold_share=_share(state.evidence_s, threshold_s),
+        threshold_share=min(1e300, share),
         rise=state.span,
+        detail=state.detail,
     )
-
-
-def _share(evidence_s: float, threshold_s: float) -> float:
-    return min(1e300, evidence_s / threshold_s) if threshold_s > 0 else 0.0
 
 
 def _shown(text: str, policy: ContentPolicy) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
@@ -16,8 +16,7 @@ from ragmonitor.incidents.incident import (
     Incident,
     IncidentAlarm,
     NamedCause,
-    alarm_of_event,
-    alarm_of_state,
+    alarm_of,
 )
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.records import AlarmEvent, Example, Report, Snapshot
@@ -60,10 +59,9 @@ class Notices(Protocol):
 class IncidentKeeper(Exporter):
     """An exporter that turns alarms into incidents. Everything happens on the worker's thread.
 
-    A service has one open incident at most, in its store. Every process hears of alarms by its
-    snapshots, the one that evaluates also by events; whoever changes the incident first tells
-    people, since a change counts only if nobody else has made one meanwhile. Each process adds the
-    worst of its own answers.
+    A service has one open incident at most, in its store. Every process reads the alarms off the
+    numbers of now; whoever changes the incident first tells people, since a change counts only if
+    nobody else has made one meanwhile. Each process adds the worst of its own answers.
     """
 
     def __init__(
@@ -102,8 +100,10 @@ class IncidentKeeper(Exporter):
         self._notices = notices
         self._still_on_s = still_on_s
         self._now = now
-        self._suspects: dict[str, BadAnswer | Report] = {}
+        self._suspects: dict[str, BadAnswer | Example | Report] = {}
         """Quotes are worked out once an incident is open."""
+        self._over: set[_Key] = set()
+        """The alarms that this process, which evaluates them, has just cleared."""
         self._snapshot = Snapshot()
         self._due_s = -math.inf
         self._is_open = True  # until somebody has looked
@@ -115,18 +115,22 @@ class IncidentKeeper(Exporter):
         assessment = report.assessment
         if report.role != self._role or assessment is None or not assessment.hallucinated:
             return
-        self._suspects.pop(report.interaction.id, None)
-        self._suspects[report.interaction.id] = report
-        while len(self._suspects) > MAX_SUSPECTS:
-            del self._suspects[next(iter(self._suspects))]
+        self._remember(report)
 
     def alarm(self, event: AlarmEvent) -> None:
-        """Open an incident, or add the alarm to the one that is open; of a cleared one, its end."""
-        alarm = alarm_of_event(event)
-        if event.raised:
-            self._change([alarm], (), self._quoted(event.examples))
-        else:
-            self._change((), [alarm.key])
+        """Remember the answers behind an alarm; the numbers of now, which follow, say it is on."""
+        for each in event.examples:
+            if each.interaction.id not in self._suspects:
+                self._remember(each)
+        if not event.raised:
+            self._over.add((event.signal, event.judge))
+        self._due_s = min(self._due_s, 0.0)
+
+    def _remember(self, bad: Example | Report) -> None:
+        self._suspects.pop(bad.interaction.id, None)
+        self._suspects[bad.interaction.id] = bad
+        while len(self._suspects) > MAX_SUSPECTS:
+            del self._suspects[next(iter(self._suspects))]
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Bring the open incident up to date, and close it if it is over."""
@@ -144,7 +148,9 @@ class IncidentKeeper(Exporter):
         threshold_s = next(
             (g.value for g in snapshot.gauges if g.name == metrics.ALARM_THRESHOLD_SECONDS), 0.0
         )
-        self._change([alarm_of_state(state, threshold_s, now_s) for state in active], None)
+        on = [alarm_of(state, threshold_s, now_s) for state in active]
+        self._change({alarm.key: alarm for alarm in on})
+        self._over.clear()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for notices that are under way; return whether all are out."""
@@ -152,29 +158,17 @@ class IncidentKeeper(Exporter):
 
     # --- what an incident becomes ---------------------------------------------------------------
 
-    def _change(
-        self,
-        on: Sequence[IncidentAlarm],
-        cleared: Iterable[_Key] | None,
-        bad: Sequence[BadAnswer] = (),
-    ) -> None:
-        """Bring the open incident up to date, and tell people what has changed.
-
-        Args:
-            on: Alarms that are on.
-            cleared: Alarms that are off now; None: all that are not on.
-            bad: Answers behind an alarm that was raised just now.
-        """
+    def _change(self, on: Mapping[_Key, IncidentAlarm]) -> None:
+        """Bring the open incident up to date by the alarms that are on, and tell people."""
         for _ in range(TRIES):
             kept = self.journal.open()
             before, now_s = kept.incident, self._now()
-            after = before
-            for alarm in on:
-                after = self._joined(after, alarm, now_s, is_event=cleared is not None)
-            self._is_open = after is not None
-            if after is None:
+            alarms = self._alarms(before, on, now_s)
+            self._is_open = bool(alarms)
+            if not alarms:
                 return
-            after = self._updated(after, _off(after, on, cleared, now_s), bad, now_s)
+            after = self._opened(alarms, now_s) if before is None else before
+            after = self._updated(after.with_alarms(alarms, now_s), now_s)
             occasion = self._occasion(before, after, now_s)
             if occasion is not None:
                 after = after.model_copy(update={"noticed_s": now_s})
@@ -187,27 +181,36 @@ class IncidentKeeper(Exporter):
                         self._notices.tell(occasion, after)
                 return
 
-    def _joined(
-        self, incident: Incident | None, alarm: IncidentAlarm, now_s: float, *, is_event: bool
-    ) -> Incident | None:
-        """Return the incident with an alarm; what is known of one that is on is not lost."""
-        if incident is None:
-            return None if not is_event and self._is_over(alarm) else self._opened(alarm, now_s)
-        known = next((a for a in incident.alarms if a.key == alarm.key), None)
-        if known is None or is_event or known.cleared_s is not None:
-            is_stale = not is_event and known is not None and alarm.raised_s <= known.raised_s
-            return incident if is_stale else incident.with_alarm(alarm)
-        share = max(known.threshold_share, alarm.threshold_share)
-        return incident.with_alarm(known.model_copy(update={"threshold_share": share}))
+    def _alarms(
+        self, before: Incident | None, on: Mapping[_Key, IncidentAlarm], now_s: float
+    ) -> tuple[IncidentAlarm, ...]:
+        """Return the alarms of the incident now; empty: there is none.
 
-    def _is_over(self, alarm: IncidentAlarm) -> bool:
-        """Return whether an alarm is known to have been cleared: a snapshot may be a tick old."""
-        newest = next(iter(self.journal.recent()), None)
-        return newest is not None and any(
-            each.key == alarm.key and alarm.raised_s <= each.raised_s for each in newest.alarms
-        )
+        What this process knows may be a tick old: an alarm that was raised since is not cleared by
+        it, and one that was cleared since is not raised by it again.
+        """
+        if before is None:
+            newest = next(iter(self.journal.recent()), None)
+            over = {} if newest is None else {each.key: each.raised_s for each in newest.alarms}
+            return tuple(
+                each for key, each in on.items() if each.raised_s > over.get(key, -math.inf)
+            )
+        known = {each.key: each for each in before.alarms}
+        for key, new in on.items():
+            old = known.get(key)
+            if old is None or (old.cleared_s is not None and new.raised_s > old.raised_s):
+                known[key] = new
+            else:
+                share = max(old.threshold_share, new.threshold_share)
+                known[key] = old.model_copy(update={"threshold_share": share})
+        for key, old in known.items():
+            is_old = key in self._over or old.raised_s < now_s - GRACE_S
+            if key not in on and old.cleared_s is None and is_old:
+                known[key] = old.model_copy(update={"cleared_s": now_s})
+        return tuple(known.values())
 
-    def _opened(self, alarm: IncidentAlarm, now_s: float) -> Incident:
+    def _opened(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Incident:
+        alarm = min(alarms, key=lambda each: each.raised_s)
         raised = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
         signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.whole)[:50].strip("-")
         return Incident(
@@ -218,15 +221,12 @@ class IncidentKeeper(Exporter):
             opened_s=alarm.raised_s,
             updated_s=0.0,
             noticed_s=now_s,
-            alarms=(alarm,),
+            alarms=alarms,
             cause=NamedCause(kind="unknown", named_s=now_s),
         )
 
-    def _updated(
-        self, incident: Incident, off: Iterable[_Key], bad: Sequence[BadAnswer], now_s: float
-    ) -> Incident:
+    def _updated(self, incident: Incident, now_s: float) -> Incident:
         """Return the incident with what is known now."""
-        incident = incident.with_cleared(off, now_s)
         pause_s = min(MAX_UPDATE_S, UPDATE_SHARE * (now_s - incident.opened_s))
         if incident.is_open and now_s - incident.updated_s >= max(LOOK_S, pause_s):
             leading, found = incident.leading, None
@@ -237,34 +237,25 @@ class IncidentKeeper(Exporter):
             incident = incident.explained(check, found, now_s)
         suspects = [self._quote(id_) for id_ in self._suspects]
         fresh = [each for each in suspects if each.at_s >= incident.since_s]
-        return incident.with_answers((*bad, *fresh))
-
-    def _quoted(self, examples: Sequence[Example]) -> list[BadAnswer]:
-        """Return examples as they are kept: as they were exported, if they were."""
-        return [
-            self._quote(each.interaction.id)
-            if each.interaction.id in self._suspects
-            else BadAnswer.of(
-                each.interaction,
-                each.assessment,
-                badness=each.badness,
-                policy=self._policy,
-                trace_id="" if each.target is None else each.target.trace_id,
-            )
-            for each in examples
-        ]
+        return incident.with_answers(fresh)
 
     def _quote(self, id_: str) -> BadAnswer:
         found = self._suspects[id_]
-        if isinstance(found, Report):
-            found = self._suspects[id_] = BadAnswer.of(
-                found.interaction,
-                found.assessment,
-                badness=0.0 if found.assessment is None else found.assessment.finding_share,
-                policy=self._policy,
-                trace_id="" if found.target is None else found.target.trace_id,
-            )
-        return found
+        if isinstance(found, BadAnswer):
+            return found
+        badness = 0.0
+        if isinstance(found, Example):
+            badness = found.badness
+        elif found.assessment is not None:
+            badness = found.assessment.finding_share
+        quoted = self._suspects[id_] = BadAnswer.of(
+            found.interaction,
+            found.assessment,
+            badness=badness,
+            policy=self._policy,
+            trace_id="" if found.target is None else found.target.trace_id,
+        )
+        return quoted
 
     def _occasion(self, before: Incident | None, after: Incident, now_s: float) -> Occasion | None:
         """Return what people are to be told of; None: of nothing."""
@@ -276,19 +267,3 @@ class IncidentKeeper(Exporter):
         if before.cause.kind in nameless and after.cause.kind not in nameless:
             return "named"
         return "on" if now_s - after.noticed_s >= self._still_on_s else None
-
-
-def _off(
-    incident: Incident,
-    on: Sequence[IncidentAlarm],
-    cleared: Iterable[_Key] | None,
-    now_s: float,
-) -> Iterable[_Key]:
-    if cleared is not None:
-        return cleared
-    active = {each.key for each in on}
-    return [
-        each.key
-        for each in incident.alarms
-        if each.key not in active and each.raised_s < now_s - GRACE_S
-    ]

@@ -25,9 +25,9 @@ from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Clock
 
 MAX_WAITING: Final = 8
-"""Notices that may wait for one receiver."""
+"""Notices that may wait while receivers are slow."""
 MAX_PER_HOUR: Final = 12
-"""To each receiver; an alarm that comes and goes must not flood a chat."""
+"""An alarm that comes and goes must not flood a chat."""
 MAX_LINE: Final = 500
 HOUR_S: Final = 3_600.0
 _STAGE: Final = "notify"
@@ -52,7 +52,7 @@ class Plugin(Protocol):
 
 
 class Notifier:
-    """Sends notices to each receiver on a thread of its own, so that none waits for another.
+    """Sends notices to one receiver after the other, on a thread of its own.
 
     `tell` never waits. What a receiver does not take is counted and not sent again: a late notice
     is of no use, and the incident is kept in any case.
@@ -82,16 +82,35 @@ class Notifier:
             MissingExtraError: apprise is not installed.
             SettingsError: An address is none of apprise's; it is named by its number alone.
         """
-        self._receivers = [_Receiver(_plugin(url, n), lost, clock) for n, url in enumerate(urls, 1)]
+        self._receivers = [_plugin(url, n) for n, url in enumerate(urls, 1)]
+        self._lost, self._clock = lost, clock
+        self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
+        self._waiting: deque[tuple[str, str]] = deque()
+        self._sending = threading.Lock()
+        self._calls: list[Future[None]] = []
         self._page_url = page_url
         self._texts = texts
         self._language: Language = language
 
     def tell(self, occasion: Occasion, incident: Incident) -> None:
-        """Have every receiver told."""
-        title, body = self.notice(occasion, incident)
-        for receiver in self._receivers:
-            receiver.put(title, body)
+        """Have every receiver told; of too many that wait the oldest gives way."""
+        now_s = self._clock()
+        if len(self._sent_s) == MAX_PER_HOUR and now_s - self._sent_s[0] < HOUR_S:
+            self._lose("notify_limited", f"more than {MAX_PER_HOUR} notices an hour")
+            return
+        self._sent_s.append(now_s)
+        self._waiting.append(self.notice(occasion, incident))
+        if len(self._waiting) > MAX_WAITING:  # as many calls wait for their turn
+            self._waiting.popleft()
+            self._lose("notify_full", "receivers are slow, and the oldest that waited is dropped")
+            return
+        try:
+            call = EXECUTOR.submit(self._send_next)
+        except RuntimeError:  # the system has no thread for it
+            self._waiting.pop()
+            self._lose("notify_failed", "there is no thread to send on")
+            return
+        self._calls = [*(each for each in self._calls if not each.done()), call]
 
     def notice(self, occasion: Occasion, incident: Incident) -> tuple[str, str]:
         """Return the line, and what follows it: the link, and a text if that is permitted."""
@@ -108,64 +127,26 @@ class Notifier:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for what is under way; return whether nothing is left."""
-        deadline = time.monotonic() + timeout_s
-        return all(each.wait(deadline - time.monotonic()) for each in self._receivers)
-
-
-class _Receiver:
-    """One receiver: what waits for it, and at most one call that is under way."""
-
-    def __init__(self, plugin: Plugin, lost: Lost, clock: Clock) -> None:
-        self._plugin = plugin
-        self._name = str(plugin.service_name)
-        self._lost = lost
-        self._clock = clock
-        self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
-        self._waiting: deque[tuple[str, str]] = deque()
-        self._sending = threading.Lock()
-        self._calls: list[Future[None]] = []
-
-    def put(self, title: str, body: str) -> None:
-        """Take a notice; of too many the oldest gives way."""
-        now_s = self._clock()
-        if len(self._sent_s) == MAX_PER_HOUR and now_s - self._sent_s[0] < HOUR_S:
-            self._lose("notify_limited", f"more than {MAX_PER_HOUR} notices an hour")
-            return
-        self._sent_s.append(now_s)
-        self._waiting.append((title, body))
-        if len(self._waiting) > MAX_WAITING:  # as many calls wait for their turn
-            self._waiting.popleft()
-            self._lose("notify_full", "it takes none, and the oldest that waited is dropped")
-            return
-        try:
-            call = EXECUTOR.submit(self._send_next)
-        except RuntimeError:  # the system has no thread for it
-            self._waiting.pop()
-            self._lose("notify_failed", "there is no thread to send on")
-            return
-        self._calls = [*(each for each in self._calls if not each.done()), call]
-
-    def wait(self, timeout_s: float) -> bool:
-        """Return whether nothing is under way, at the latest after a time."""
         return not wait(self._calls, max(0.0, timeout_s)).not_done
 
     def _send_next(self) -> None:
         # On a thread of our own: these posts are no traffic of the application.
         context.attach(context.set_value("suppress_instrumentation", True))
-        is_taken = False
         with self._sending:
             title, body = self._waiting.popleft()
-            try:
-                with silenced(_LOGGERS):
-                    # The line stands in the body: some services leave titles out.
-                    is_taken = self._plugin.notify(body=f"{title}\n{body}".rstrip(), title="")
-            except BaseException:  # noqa: BLE001, S110 - its message may hold the address
-                pass
-        if not is_taken:
-            self._lose("notify_failed", "it did not take a notice")
+            for receiver in self._receivers:
+                is_taken = False
+                try:
+                    with silenced(_LOGGERS):
+                        # The line stands in the body: some services leave titles out.
+                        is_taken = receiver.notify(body=f"{title}\n{body}".rstrip(), title="")
+                except BaseException:  # noqa: BLE001, S110 - its message may hold the address
+                    pass
+                if not is_taken:
+                    self._lose("notify_failed", f"{receiver.service_name} did not take a notice")
 
     def _lose(self, reason: str, problem: str) -> None:
-        record_problem(_STAGE, f"{self._name}: {problem}", about=f"{self._name} {reason}")
+        record_problem(_STAGE, problem, about=reason)
         with shielded(_STAGE):
             self._lost(reason, 1)
 

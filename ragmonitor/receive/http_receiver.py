@@ -5,6 +5,7 @@ https://opentelemetry.io/docs/specs/otlp/#otlphttp
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 from email.message import Message
@@ -15,6 +16,7 @@ from google.protobuf.message import Message as Protobuf
 from google.rpc.status_pb2 import Status
 
 from ragmonitor.export.server import HttpServer, Reply
+from ragmonitor.export.view.access import Access
 from ragmonitor.receive.open_traces import FullError
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body, request_of
 from ragmonitor.receive.span_intake import SpanIntake
@@ -34,7 +36,9 @@ class HttpReceiver:
         host: str,
         port: int,
         *,
+        access: Access,
         max_bytes: int,
+        retry_after_s: float,
     ) -> None:
         """Listen.
 
@@ -42,13 +46,17 @@ class HttpReceiver:
             intake: Takes the requests.
             host: Address to listen on.
             port: 0: any free one.
+            access: Knows the token that senders must show, if there is one.
             max_bytes: Of one request, as it comes and unpacked.
+            retry_after_s: When a sender that was refused is to try again.
 
         Raises:
             OSError: The address cannot be listened on.
         """
         self._intake = intake
+        self._access = access
         self._max_bytes = max_bytes
+        self._retry_after = f"{max(1, math.ceil(retry_after_s))}"
         self._server = HttpServer(
             host,
             port,
@@ -75,11 +83,13 @@ class HttpReceiver:
     def _admit(self, target: str, headers: Message) -> Reply | None:
         """Return why a request is not even read; None: it is."""
         kind = headers.get("Content-Type", "")
-        if not self._intake.is_authorized(headers.get("Authorization", "")):
+        scheme, _, shown = headers.get("Authorization", "").partition(" ")
+        is_bearer = scheme.lower() == "bearer" and self._access.is_token(shown.strip())
+        if self._access.needs_token and not is_bearer:
             self._intake.count("unauthorized")
             refusal = _said(401, "a bearer token is needed", kind)
             return replace(refusal, headers=(("WWW-Authenticate", "Bearer"),))
-        if not self._intake.needs_token and "Origin" in headers:
+        if not self._access.needs_token and "Origin" in headers:
             # A browser, which a website that gives its name the address 127.0.0.1 (DNS rebinding)
             # would make send spans of its own invention. Exporters have no origin.
             self._intake.count("unauthorized")
@@ -103,7 +113,7 @@ class HttpReceiver:
                 self._intake.count("malformed")
             return _said(error.status, str(error), kind)
         except FullError as error:
-            again = ("Retry-After", str(self._intake.retry_after_s))
+            again = ("Retry-After", self._retry_after)
             return replace(_said(429, str(error), kind), headers=(again,))
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-from ragmonitor.receive.open_traces import FullError, OpenTraces
+from ragmonitor.receive.open_traces import FullError
 from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, request_of
 from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
@@ -38,33 +34,21 @@ _DEFAULTS: Final[dict[str, Any]] = {
 _PROPERTY: Final = re.compile(r'property[: ]+"([a-z.]+)"')
 
 
-class _Taken(NamedTuple):
-    """One message whose spans are held, or were handed over."""
-
-    offset: int
-    taken_s: float
-    trace_ids: frozenset[bytes]
-
-
 class KafkaReceiver:
     """Reads a topic as a member of the service's group, until it is closed.
 
-    An offset is given to the client, which commits every five seconds, once no trace is open that
-    its spans are in. So a receiver that is killed leaves what it held to the next one; what it had
-    handed over shortly before is read again. Several receivers share the partitions, and all spans
-    of a trace are to be in one of them.
+    A message is committed once its spans are held: what a receiver that is killed has not read
+    waits for the next one, and what it held is lost, as with spans by HTTP. Several receivers share
+    the partitions, and all spans of a trace are to be in one of them.
     """
 
     protocol = "OTLP over Kafka"
 
-    def __init__(
-        self, intake: SpanIntake, traces: OpenTraces, url: str, service: str, *, max_bytes: int
-    ) -> None:
+    def __init__(self, intake: SpanIntake, url: str, service: str, *, max_bytes: int) -> None:
         """Begin to read.
 
         Args:
             intake: Takes the requests.
-            traces: Where it holds their spans.
             url: `kafka://user:password@broker:9092,broker:9092/topic?property=value`; the
                 properties are librdkafka's.
             service: Names the group, `ragmonitor.receive.<service>`.
@@ -78,16 +62,10 @@ class KafkaReceiver:
             import confluent_kafka
         except ImportError:
             raise MissingExtraError("the client of Kafka", "kafka") from None
-        self._kafka: Any = confluent_kafka
-        self._topic, properties = _read_address(url)
-        self._intake, self._traces, self._max_bytes = intake, traces, max_bytes
-        self.url = f"topic {self._topic}"
+        topic, properties = _read_address(url)
+        self._intake, self._max_bytes = intake, max_bytes
+        self.url = f"topic {topic}"
         """The topic that it reads, for people."""
-        self._taken: defaultdict[int, deque[_Taken]] = defaultdict(deque)
-        self._message: Any = None
-        """The message that waits for room."""
-        self.partitions: frozenset[int] = frozenset()
-        """The partitions of the topic that this one reads."""
         self._ending = threading.Event()
         group = {"group.id": f"ragmonitor.receive.{service}", "error_cb": self._report}
         try:
@@ -99,94 +77,55 @@ class KafkaReceiver:
             named = _PROPERTY.search(str(error))
             what = f"the property {named[1]}" if named else "a property in the address"
             raise SettingsError(f"receive.kafka: librdkafka does not take {what}") from None
-        self._consumer.subscribe(
-            [self._topic], on_assign=self._given, on_revoke=self._revoked, on_lost=self._revoked
-        )
+        self._consumer.subscribe([topic])
         self._thread = threading.Thread(target=self._run, name="ragmonitor-kafka", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Read no more, and commit all: what is held is handed over now."""
+        """Read no more, and commit what was taken."""
         self._ending.set()
         self._thread.join(_STOPPING_S)
 
     def _run(self) -> None:
         while not self._ending.is_set():
             try:
-                self._step()
+                message = self._consumer.poll(POLL_S)
+                if message is not None:
+                    self._take(message)
             except Exception as error:  # noqa: BLE001 - a message must cost only itself
                 record_error("receive", error)
                 self._ending.wait(RETRY_S)
         with contained("close"):
-            for partition, taken in self._taken.items():
-                self._store(partition, taken)
-        self._taken.clear()  # to leave the group takes the partitions away
-        self._consumer.close()
+            self._consumer.close()
 
-    def _step(self) -> None:
-        """Read a message, take it, and say which are done.
+    def _take(self, message: Any) -> None:
+        """Hand a message's spans over, and have it committed.
 
         While there is no room nothing more is read. The group waits so long, five minutes at most
         (`max.poll.interval.ms`); then the partitions go to another member, which reads it again.
         """
-        if self._message is None:
-            self._message = self._consumer.poll(POLL_S)
-        message = self._message
-        if message is not None and message.error() is not None:
+        if message.error() is not None:
             self._report(message.error())
-            self._message = None
-        elif message is not None and self._take(message):
-            self._message = None
-        elif message is not None:
-            self._ending.wait(RETRY_S)
-        oldest_s = self._traces.oldest_s()
-        for partition, taken in self._taken.items():
-            done = []
-            while taken and taken[0].taken_s < oldest_s:
-                done.append(taken.popleft())
-            self._store(partition, done)
-
-    def _take(self, message: Any) -> bool:
-        """Hand a message's spans over; return False: there is no room for them."""
-        body, now = message.value() or b"", self._traces.now()
-        request = ExportTraceServiceRequest()
-        try:
-            # No request in protobuf begins with a brace.
-            kind = JSON if body.startswith(b"{") else PROTOBUF
-            request = request_of(body, content_type=kind, encoding="", max_bytes=self._max_bytes)
-            self._intake.take(request)
-        except FullError:
-            return False
-        except UnreadableBodyError as error:
-            self._intake.count("too_large" if error.status == 413 else "malformed")
-            record_problem("receive", f"a message of {self.url} cannot be read: {error}")
-        ids = frozenset(
-            span.trace_id
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        )
-        self._taken[message.partition()].append(_Taken(message.offset(), now, ids))
-        return True
-
-    def _store(self, partition: int, done: Sequence[_Taken]) -> None:
-        """Have the client commit that messages of a partition are done, with its next commit."""
-        if done:
-            self._consumer.store_offsets(offsets=[self._place(partition, done[-1].offset + 1)])
-
-    def _place(self, partition: int, offset: int = 0) -> Any:
-        return self._kafka.TopicPartition(self._topic, partition, offset)
-
-    def _given(self, _: Any, places: Sequence[Any]) -> None:
-        self.partitions |= {each.partition for each in places}
-
-    def _revoked(self, _: Any, places: Sequence[Any]) -> None:
-        """Leave to others what is not committed of their partitions, and hold it no more."""
-        revoked = {each.partition for each in places}
-        self.partitions -= revoked
-        for partition in revoked:
-            for message in self._taken.pop(partition, ()):
-                self._traces.drop(message.trace_ids)
+            return
+        body = message.value() or b""
+        # No request in protobuf begins with a brace.
+        kind = JSON if body.startswith(b"{") else PROTOBUF
+        is_taken = False
+        while not (is_taken or self._ending.is_set()):
+            try:
+                request = request_of(
+                    body, content_type=kind, encoding="", max_bytes=self._max_bytes
+                )
+                self._intake.take(request)
+            except FullError:
+                self._ending.wait(RETRY_S)
+                continue
+            except UnreadableBodyError as error:
+                self._intake.count("too_large" if error.status == 413 else "malformed")
+                record_problem("receive", f"a message of {self.url} cannot be read: {error}")
+            is_taken = True
+        if is_taken:
+            self._consumer.store_offsets(message=message)
 
     def _report(self, error: Any) -> None:
         # By its name: librdkafka's words may name the address.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError
@@ -97,23 +97,6 @@ class OpenTraces:
     def __len__(self) -> int:
         """Return how many traces are open."""
         return len(self._open)
-
-    def now(self) -> float:
-        """Return the time by which the traces are held."""
-        return self._clock()
-
-    def oldest_s(self) -> float:
-        """Return when the oldest open trace began; now, if there is none."""
-        with self._lock:
-            return min((each.began_s for each in self._open.values()), default=self._clock())
-
-    def drop(self, trace_ids: Iterable[bytes]) -> None:
-        """Forget open traces: somebody else reads them."""
-        with self._lock:
-            for trace_id in trace_ids:
-                trace = self._open.pop(trace_id, None)
-                if trace is not None:
-                    self.size_bytes -= trace.size_bytes
 
     def add(self, spans: Sequence[tuple[bytes, HeldSpan]]) -> tuple[Counter[str], int]:
         """Take the spans of one request; return what became of them, and the traces given up.

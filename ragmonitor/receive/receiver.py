@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
-from ragmonitor.export.view.access import is_loopback
+from ragmonitor.export.view.access import Access, is_loopback
 from ragmonitor.pipeline.back_half.stream_sender import StreamSender
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.receive.http_receiver import HttpReceiver
@@ -78,6 +78,7 @@ class Receiver:
             MissingExtraError: A library for the stream is not installed.
         """
         token = settings.server.token
+        self._access = Access(None if token is None else token.get_secret_value())
         self._kafka = settings.receive.kafka
         self._host, self._http_port = host, http_port
         self._service = settings.service
@@ -95,11 +96,7 @@ class Receiver:
             clock=clock,
         )
         """The traces that are not complete."""
-        self.intake = SpanIntake(
-            self.traces,
-            token=None if token is None else token.get_secret_value(),
-            retry_after_s=QUIET_S,
-        )
+        self.intake = SpanIntake(self.traces)
         """Takes the requests."""
         self._root_names = settings.capture.root_names
         self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
@@ -121,7 +118,12 @@ class Receiver:
         """
         try:
             http = HttpReceiver(
-                self.intake, self._host, self._http_port, max_bytes=MAX_REQUEST_BYTES
+                self.intake,
+                self._host,
+                self._http_port,
+                access=self._access,
+                max_bytes=MAX_REQUEST_BYTES,
+                retry_after_s=QUIET_S,
             )
         except OSError as error:
             place = f"{self._host}:{self._http_port}"
@@ -133,7 +135,6 @@ class Receiver:
             try:
                 kafka = KafkaReceiver(
                     self.intake,
-                    self.traces,
                     self._kafka.get_secret_value(),
                     self._service,
                     max_bytes=MAX_REQUEST_BYTES,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
-import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -41,35 +39,14 @@ _NO_IDS: Final = "spans without a trace id of 16 bytes and a span id of 8"
 class SpanIntake:
     """Takes the requests of the servers of all protocols, from any thread."""
 
-    def __init__(self, traces: OpenTraces, *, token: str | None, retry_after_s: float) -> None:
-        """Take nothing yet.
-
-        Args:
-            traces: Holds the spans.
-            token: That senders must show; None: none.
-            retry_after_s: When a sender that was refused is to try again.
-        """
+    def __init__(self, traces: OpenTraces) -> None:
+        """Take nothing yet; the spans will be held in `traces`."""
         self._traces = traces
-        self._token = None if token is None else token.encode()
-        self.retry_after_s = max(1, math.ceil(retry_after_s))
         self._counting = threading.Lock()
         self._requests: Counter[str] = Counter()
         self._spans: Counter[str] = Counter()
         self.given_up = 0
         """Traces with more spans than are held."""
-
-    def is_authorized(self, authorization: str) -> bool:
-        """Return whether the header, or metadata, `Authorization` shows the token."""
-        if self._token is None:
-            return True
-        scheme, _, shown = authorization.partition(" ")  # which may be written in any case
-        is_same = hmac.compare_digest(shown.strip().encode("utf-8", "surrogateescape"), self._token)
-        return is_same and scheme.lower() == "bearer"
-
-    @property
-    def needs_token(self) -> bool:
-        """Whether a sender must show one."""
-        return self._token is not None
 
     def take(self, request: ExportTraceServiceRequest) -> ExportTraceServiceResponse:
         """Take a request whole, and return the reply.

@@ -20,7 +20,7 @@ from ragmonitor.redaction.detections import Detection, apart, redacted
 from ragmonitor.redaction.key_formats import BEGINS, FORMATTED, MIN_RUN, PLACES, kind_of
 from ragmonitor.runtime.patterns import lazy_pattern
 
-_KEY_CHARACTERS = string.ascii_letters + string.digits + "_-.~"
+_KEY_CHARACTERS = string.ascii_letters + string.digits + "_-.~+/=$,%"
 _RUNS = bytes(0x61 if chr(code) in _KEY_CHARACTERS else 0x20 for code in range(256))
 _RUN = b"a" * MIN_RUN
 _BEFORE = 64
@@ -109,7 +109,8 @@ def _is_mixed(match: re.Match[str]) -> bool:
 
 
 _PLACEHOLDER = lazy_pattern(
-    r"[$%<{\[*(]|your|my[_-]|example|placeholder|none\Z|null\Z|undefined\Z|(?:x{3}|\.{3}|-{3})"
+    r"[$%<{\[*(]+[\w .:/|-]*[%>}\])*]*s?\Z"
+    r"|your|my[_-]|example|placeholder|none\Z|null\Z|undefined\Z|(?:x{3}|\.{3}|-{3})"
     r"|(?:api[_-]?key|password|passwd|secret|token|string|text|value|required|optional|default"
     r"|hidden|changed|unchanged|expired|incorrect|invalid|protected)\Z",
     re.IGNORECASE,

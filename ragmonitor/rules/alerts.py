@@ -21,7 +21,6 @@ SENT: Final = '"(otlp|phoenix|langfuse|jsonl|notify|feedback)_.+"'
 """Reasons of drops that cost no answer its score."""
 REFUSED: Final = "full|unauthorized|malformed|too_large|too_many|too_slow"
 BY_JUDGE: Final = {"judge": "judge"}
-BY_EVALUATOR: Final = {"judge": "judge", "evaluator": "signal"}
 OVERVIEW: Final[Mapping[str, Any]] = {"dashboard": "overview", "has_incident": True}
 INVESTIGATE: Final[Mapping[str, Any]] = {"dashboard": "investigate", "variables": BY_JUDGE}
 
@@ -46,7 +45,7 @@ def quality(scope: Scope, language: Language) -> tuple[Alert, ...]:
             "QualityDrift",
             'kind="quality"',
             f'signal!~"hallucination|refusal|golden_.*|version_worse|{RETRIEVAL}"',
-            variables=BY_EVALUATOR,
+            variables=BY_JUDGE,
             **OVERVIEW,
         ),
         alarm("RefusalSurge", 'signal="refusal"', has_incident=True, **INVESTIGATE),

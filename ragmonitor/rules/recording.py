@@ -20,7 +20,6 @@ LEVEL: Final = "service_signal_judge"
 MEAN: Final = f"{LEVEL}:ragmonitor_estimate:mean"
 JUDGED: Final = f"{LEVEL}:{names.JUDGED_ANSWERS}:increase"
 ARRIVED: Final = f"{LEVEL}:{names.ANSWERS}:increase"
-DIAGNOSED: Final = f"service_judge_diagnosis:{names.DIAGNOSES}:share_increase1h"
 OUTRANKED: Final = f"service_judge:{names.ANSWERS}:outranked"
 """1 for the built-in judge of a service that has a model as judge, too."""
 IS_RULES: Final = 'judge="builtin"'
@@ -71,17 +70,8 @@ def means(scope: Scope, window: str) -> tuple[Recording, ...]:
 
 def context(scope: Scope) -> tuple[Recording, ...]:
     """Return the rules that alerts and their texts look things up in."""
-    diagnosed = scope.pick(f"{names.DIAGNOSES}_total")
     answers = f"{names.ANSWERS}_total"
     return (
-        Recording(
-            record=DIAGNOSED,
-            expr=(
-                f"sum by (service, judge, diagnosis) (increase({diagnosed}[1h]))\n"
-                "/ on (service, judge) group_left ()\n"
-                f"(sum by (service, judge) (increase({diagnosed}[1h])) > 0)"
-            ),
-        ),
         # By what exists and not by what is judged just now: a model that is down must not make
         # the built-in judge's scores alarm.
         Recording(

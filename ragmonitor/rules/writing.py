@@ -130,16 +130,10 @@ def as_yaml(content: dict[str, Any]) -> str:
         raise MissingExtraError("PyYAML", "rules") from None
 
     class Dumper(yaml.SafeDumper):
-        """With literal blocks, and without references to what stands there twice."""
-
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
-            return True
+        """Expressions of several lines stand as they are."""
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        is_template = "{{" in value
-        style = None
-        if "\n" in value or len(value) > LONG:
-            style = ">" if is_template and "\n" not in value else "|"
+        style = "|" if "\n" in value or len(value) > LONG else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)

@@ -6,16 +6,14 @@ import asyncio
 import contextlib
 import errno
 import logging
-import math
 import re
 import threading
-import time
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ragmonitor.runtime.printable import printable
 
@@ -45,11 +43,6 @@ logger = _Logger(logging.getLogger("ragmonitor"), {})
 errors: Counter[str] = Counter()
 """Errors so far in this process, by stage."""
 
-UNKEPT_PAUSE_S: Final = 3_600.0
-"""A place of states that fails is logged so often."""
-
-_unkept_s: dict[str, float] = {}
-"""The time when a place of states was last logged, in seconds of `time.monotonic`."""
 _logged: set[Hashable] = set()
 _MAX_LOGGED = 200
 _MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
@@ -59,7 +52,7 @@ _NO_DESCRIPTORS = (
 )
 _MAX_FRAMES = 50
 _MAX_CHAIN = 20
-"""Errors of one chain of causes, and of one group, that a log shows."""
+"""Errors of one chain of causes that a log shows."""
 
 
 class _Quoting:
@@ -228,36 +221,6 @@ def record_outage(error: Exception) -> None:
     )
 
 
-def record_unkept(subject: str, place: str, error: OSError) -> None:
-    """Count (stage `state`) and log that a place of states fails.
-
-    Whatever else fails there, it is one line at WARNING in `UNKEPT_PAUSE_S`, and then at DEBUG.
-
-    Args:
-        subject: What was to be kept.
-        place: The folder or the server, for people.
-        error: Why it failed.
-    """
-    errors["state"] += 1
-    level, now_s = logging.DEBUG, time.monotonic()
-    if now_s - _unkept_s.get(place, -math.inf) >= UNKEPT_PAUSE_S:
-        if len(_unkept_s) >= _MAX_LOGGED:
-            _unkept_s.clear()
-        level, _unkept_s[place] = logging.WARNING, now_s
-    with contextlib.suppress(Exception):
-        logger.log(
-            level,
-            "ragmonitor: the state cannot be kept in %s (%s, for %s): until it can, what is "
-            "learned, alarms, incidents and feedback will be lost at the end of this process, and "
-            "an LLM judge whose budget is kept there scores nothing; give its user write access to "
-            "the folder, or free space on the disk, or see that the Redis server answers. "
-            'ragmonitor_internal_errors_total{stage="state"} rises meanwhile; said once an hour',
-            place,
-            reason(error),
-            subject,
-        )
-
-
 def reason(error: BaseException) -> str:
     """Return an error's message in one line, as far as a log may show it, or else its type.
 
@@ -270,48 +233,33 @@ def reason(error: BaseException) -> str:
     return " ".join(message.split())[:300] if message else type(error).__name__
 
 
-class _Silence(NamedTuple):
-    loggers: frozenset[str]
-    min_level: int
-    withheld: deque[logging.LogRecord]
-
-
-_silence: ContextVar[_Silence | None] = ContextVar("ragmonitor_silence", default=None)
+_silence: ContextVar[frozenset[str]] = ContextVar("ragmonitor_silence", default=frozenset())
 
 
 class _NotOurs(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        silence = _silence.get()
-        if silence is None or record.name not in silence.loggers:
-            return True
-        if record.levelno >= silence.min_level:
-            return True
-        silence.withheld.append(record)
-        return False
+        return record.name not in _silence.get()
 
 
 _NOT_OURS: Final = _NotOurs()
 
 
 @contextlib.contextmanager
-def silenced(
-    loggers: Iterable[str], min_level: int = logging.CRITICAL + 1
-) -> Iterator[deque[logging.LogRecord]]:
-    """Keep what libraries log of our calls from the host's log; yield the last record withheld.
+def silenced(loggers: Iterable[str]) -> Iterator[None]:
+    """Keep what libraries log of our calls from the host's log.
 
     A context variable says which calls are ours, and a filter on the loggers asks it. Levels,
     handlers and switches are the host's and stay so.
 
     Args:
         loggers: Names of loggers; of their children too, which a filter does not see.
-        min_level: Records of this level and above are logged all the same.
     """
-    silence = _Silence(frozenset(loggers), min_level, deque(maxlen=1))
-    for name in silence.loggers:
+    names = frozenset(loggers)
+    for name in names:
         logging.getLogger(name).addFilter(_NOT_OURS)  # once: a second time changes nothing
-    token = _silence.set(silence)
+    token = _silence.set(names)
     try:
-        yield silence.withheld
+        yield
     finally:
         _silence.reset(token)
 
@@ -347,37 +295,14 @@ def _as_shown(error: BaseException) -> str | None:
 
 
 def _without_messages(error: BaseException) -> Iterator[str]:
-    chain: list[tuple[BaseException, str]] = []
-    known: set[int] = set()
-    link, now = "", error
-    while id(now) not in known and len(chain) < _MAX_CHAIN:
-        known.add(id(now))
-        chain.append((now, link))
-        if now.__cause__ is not None:
-            link, now = "the direct cause of", now.__cause__
-        elif now.__context__ is not None and not now.__suppress_context__:
-            link, now = "handled when there came", now.__context__
-        else:
+    """Yield an error's traceback and type, and those of its causes, the outermost first."""
+    found: BaseException | None = error
+    for _ in range(_MAX_CHAIN):
+        if found is None:
             break
-    for each, link in reversed(chain):
-        if each.__traceback__ is not None:
-            yield "Traceback (most recent call last):\n"
-            yield from traceback.format_tb(each.__traceback__, -_MAX_FRAMES)
-        yield f"{_named(each)}\n"
-        if link:
-            yield f"\n... {link}:\n\n"
+        yield from traceback.format_tb(found.__traceback__, -_MAX_FRAMES)
+        kind, message = type(found), _message(found)
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        yield f"{name}: {message}\n" if message else f"{name}\n"
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
     yield "(messages of errors are left out: they may quote what content or redaction withholds)"
-
-
-def _named(error: BaseException) -> str:
-    kind = type(error)
-    name = (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-    if isinstance(error, BaseExceptionGroup):
-        parts = ", ".join(type(each).__qualname__ for each in error.exceptions[:_MAX_CHAIN])
-        return f"{name} of {len(error.exceptions)}: {parts}"
-    message = _message(error)
-    return f"{name}: {message}" if message else name

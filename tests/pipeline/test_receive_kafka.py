@@ -23,33 +23,30 @@ def cluster() -> Iterator[KafkaCluster]:
 class Topic:
     """A topic of one test's, which is the service's too, and its group's place in it."""
 
-    def __init__(self, cluster: KafkaCluster, name: str, partitions: int = 1) -> None:
+    def __init__(self, cluster: KafkaCluster, name: str) -> None:
         self.name = name
-        self.url = cluster.url(name, partitions=partitions)
+        self.url = cluster.url(name)
         self._brokers = {"bootstrap.servers": cluster.brokers}
         self._producer = Producer(self._brokers)
-        self.begin(partitions)
+        self.begin()
 
     def _committing(self) -> Consumer:
         return Consumer({**self._brokers, "group.id": f"ragmonitor.receive.{self.name}"})
 
-    def begin(self, partitions: int) -> None:
+    def begin(self) -> None:
         """Have the group begin at the topic's begin: a group without a place begins at its end."""
         consumer = self._committing()
-        consumer.commit(
-            offsets=[TopicPartition(self.name, each, 0) for each in range(partitions)],
-            asynchronous=False,
-        )
+        consumer.commit(offsets=[TopicPartition(self.name, 0, 0)], asynchronous=False)
         consumer.close()
 
-    def put(self, *bodies: bytes, partition: int = 0) -> None:
+    def put(self, *bodies: bytes) -> None:
         for body in bodies:
-            self._producer.produce(self.name, body, partition=partition)
+            self._producer.produce(self.name, body, partition=0)
         assert self._producer.flush(10) == 0
 
-    def committed(self, partition: int = 0) -> int:
+    def committed(self) -> int:
         consumer = self._committing()
-        (place,) = consumer.committed([TopicPartition(self.name, partition)], timeout=10)
+        (place,) = consumer.committed([TopicPartition(self.name, 0)], timeout=10)
         consumer.close()
         return int(place.offset)
 
@@ -91,27 +88,6 @@ def test_answers_on_a_topic_are_scored(topic: Topic) -> None:
         )
 
 
-@pytest.mark.slow  # the mock of the cluster takes a session's time to let another member in
-def test_what_a_killed_receiver_held_is_read_again(topic: Topic) -> None:
-    """An offset is committed once no trace is open that the message's spans are in."""
-    retrieval, model, root = answer(2)
-    with reading(topic) as first:
-        topic.put(body(1))
-        taken(first, 3)
-        first.clock.advance(1)
-        topic.put(request_of(retrieval, model).SerializeToString())
-        taken(first, 5)
-        assert len(first.after(7)) == 1  # the second has no root yet
-        listener = first.receiver.listeners[-1]
-        until("the first is committed", lambda: first.clock.advance(6) or topic.committed() == 1)
-        listener._store = lambda *_: None  # type: ignore[attr-defined]  # as one that is killed
-        listener.close()
-        topic.put(request_of(root).SerializeToString())
-        with reading(topic) as second:
-            taken(second, 3)
-            assert len(second.after(7)) == 1
-
-
 def test_a_clean_end_leaves_nothing_to_the_next(topic: Topic) -> None:
     """What is held at the end is handed over, and committed."""
     with reading(topic) as receiver:
@@ -135,25 +111,6 @@ def test_without_room_the_topic_waits(topic: Topic, monkeypatch: pytest.MonkeyPa
             return len(seen) == 30
 
         until("thirty answers came, ten at a time", all_came, within_s=60)
-
-
-@pytest.mark.slow
-def test_two_receivers_share_a_topic(cluster: KafkaCluster) -> None:
-    """Whichever has a partition, each answer is handed over once."""
-    topic = Topic(cluster, "shared", partitions=2)
-    with reading(topic) as first:
-        topic.put(body(1), partition=0)
-        topic.put(body(2), partition=1)
-        taken(first, 6)  # held, and not complete: time stands still
-        with reading(topic) as second:
-            until(
-                "both have a partition",
-                lambda: len(second.receiver.listeners[-1].partitions) == 1,  # type: ignore[attr-defined]
-                within_s=60,
-            )
-            taken(second, 3)
-            ids = [each.id for one in (first, second) for each in one.after(7)]
-            assert len(ids) == len(set(ids)) == 2
 
 
 @pytest.mark.parametrize(

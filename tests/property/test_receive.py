@@ -158,7 +158,7 @@ def test_any_spans_are_read_in_bounded_time(
 ) -> None:
     """Rings of parents, times at both ends of the range, values of every type, anywhere."""
     traces = open_traces(ManualClock())
-    intake = SpanIntake(traces, token=None, retry_after_s=1.0)
+    intake = SpanIntake(traces)
     before = errors.copy()
     for spans in requests:
         body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
@@ -187,7 +187,7 @@ def test_order_batches_and_repeats_change_nothing(
     ]
     sent = [spans[n] for n in [*order, *twice]]
     traces = open_traces(ManualClock())
-    intake = SpanIntake(traces, token=None, retry_after_s=1.0)
+    intake = SpanIntake(traces)
     while sent:
         size = batches.pop() if batches else len(sent)
         intake.take(_over_the_wire(request_with(*sent[:size]), as_json))
@@ -210,7 +210,7 @@ def _over_the_wire(request: ExportTraceServiceRequest, as_json: bool) -> ExportT
 def test_the_store_is_bounded(count: int, size: int) -> None:
     """Beyond its bounds a request is refused whole."""
     traces = open_traces(ManualClock())
-    intake = SpanIntake(traces, token=None, retry_after_s=1.0)
+    intake = SpanIntake(traces)
     for number in range(1, count + 1):
         big = span(1, trace=number, attributes={"input.value": "x" * size})
         is_full = len(traces) == 10 or traces.size_bytes + size + 1_000 > 2**20

@@ -16,6 +16,7 @@ from ragmonitor.records import (
     Assessment,
     Chunk,
     Example,
+    GaugeValue,
     Interaction,
     JudgeIdentity,
     Report,
@@ -24,6 +25,7 @@ from ragmonitor.records import (
     SpanReference,
     Verdict,
 )
+from ragmonitor.semconv import metrics
 from ragmonitor.stats.interval import Estimate
 from ragmonitor.store import Memory, Store
 
@@ -147,6 +149,9 @@ def report(number: int = 1, **changes: Any) -> Report:
     )
 
 
+THRESHOLD = GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, 30 * DAY_S)
+
+
 class Explained:
     """Says what it was given."""
 
@@ -197,6 +202,7 @@ class Scene:
         content = options.pop("content", "all")
         self.journal = Journal(self.store, content)
         self.notices = ListedNotices()
+        self.on: dict[tuple[str, str], AlarmState] = {}
         self.keeper = IncidentKeeper(
             self.journal,
             **{
@@ -208,6 +214,25 @@ class Scene:
             }
             | options,
         )
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Announce an alarm, and show the numbers of then."""
+        key = event.signal, event.judge
+        self.on.pop(key, None)
+        if event.raised:
+            self.on[key] = AlarmState(
+                signal=event.signal,
+                judge=event.judge,
+                kind=event.kind,
+                evidence_s=event.evidence_s,
+                active=True,
+                since_s=event.at_s,
+                rising_since_s=event.since_s,
+                span=event.span,
+                objective=event.objective,
+            )
+        self.keeper.alarm(event)
+        self.keeper.snapshot(Snapshot(alarms=tuple(self.on.values()), gauges=(THRESHOLD,)))
 
     @property
     def incident(self) -> Incident:
@@ -225,5 +250,5 @@ def described(*parts: NamedPart, **options: Any) -> Incident:
     """Return an incident with a cause, two bad answers and everything else."""
     scene = Scene(Explained(*(parts or (document(),)), **options), service_version="1.1")
     event = replace(raised(), examples=(example(1), example(2)))
-    scene.keeper.alarm(event)
+    scene.alarm(event)
     return scene.incident

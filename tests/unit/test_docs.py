@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import subprocess
 import textwrap
@@ -71,25 +70,6 @@ def test_code_is_code(page: Path) -> None:
         elif language != "text":
             assert set(_TYPED.findall(code)) <= COMMANDS
     assert set(_QUOTED.findall(_FENCE.sub("", text))) <= COMMANDS
-
-
-def test_the_cast_shows_what_the_readme_says():
-    """Its commands, its example, and what that prints; in the five minutes that are promised."""
-    header, *events = map(
-        json.loads, (ROOT / "docs" / "first-minutes.cast").read_text().splitlines()
-    )
-    screen = "".join(text for _, _, text in events).replace("\r\n", "\n")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    code, printed = re.findall(
-        r"<!-- runs: langchain -->\n```python\n(.*?)```\n\n```\n(.*?)```", readme, re.DOTALL
-    )[0]
-    assert header["version"] == 2
-    assert screen.endswith(f"$ python first.py\n{printed}")
-    assert code in screen
-    assert "python3 -m venv .venv && . .venv/bin/activate" in screen
-    times = [at_s for at_s, _, _ in events]
-    assert times == sorted(times)
-    assert times[-1] < 300  # what the README promises
 
 
 def test_variables_of_the_pages_exist():

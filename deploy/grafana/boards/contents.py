@@ -2,215 +2,305 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-
 from boards.panels import (
     BLUE,
-    DATASOURCE,
-    DIMENSION,
-    EVALUATOR,
     GREEN,
-    JUDGE,
     JUDGED,
     ORANGE,
     PURPLE,
     RED,
     SERVICE,
-    SERVICES,
-    WINDOW,
     WINDOWED,
-    Board,
     Column,
-    Look,
-    Panel,
+    Json,
     Query,
-    Row,
-    State,
     Words,
-    evidence_share,
-    gained,
-    mean_of_all,
-    or_zero,
-    shown,
+    annotation,
+    board,
+    for_each,
+    heatmap,
+    lines,
+    override,
+    query_variable,
+    row,
+    stacked,
+    stat,
+    table,
+    uid_of,
 )
-
-lines = partial(Panel, kind="lines", unit="percentunit", low=0)
-stacked = partial(Panel, kind="stacked", unit="percentunit", low=0)
-stat = partial(Panel, kind="stat")
-heatmap = partial(Panel, kind="heatmap")
-table = partial(Panel, kind="table", unit="none")
 
 RATE = "[$__rate_interval]"
-UPPER = Words("interval, upper end", "区间上限")
-LOWER = Words("interval, lower end", "区间下限")
-BY_GROUP = "service, dimension, group"
-GROUP_RATE = "ragmonitor_group_hallucination_rate"
-SINCE = f"max by (service, signal, judge) (ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}})"
-RISE_MEAN = (
-    f'max by (service, signal, judge) (ragmonitor_alarm_rise_mean{{{SERVICE}, side="since"}})'
-)
-OFF_ON = (
-    State(value=0, text=Words("quiet", "正常"), color=GREEN),
-    State(value=1, text=Words("ALARM", "告警"), color=RED),
-)
+BY_ALARM = "max by (service, signal, judge)"
+
+# --- queries --------------------------------------------------------------------------------------
+
+
+def shown(series: str, selector: str, by: str = "service") -> str:
+    """Return the expression of a gauge of a service, which each of its targets shows alike."""
+    return f"avg by ({by}) ({series}{{{selector}}})"
+
+
+def evidence_share(by: str, least: float, most: float) -> str:
+    """Return the expression of evidence as a share of the threshold, within bounds.
+
+    Beyond the threshold the number says nothing more: an alarm is raised at 1. A logarithmic axis
+    has no 0.
+    """
+    evidence = f"max by ({by}) (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
+    threshold = f"max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}})"
+    share = f"{evidence} / on (service) group_left () {threshold}"
+    return f"clamp({share}, {least:g}, {most:g})"
+
+
+def mean_of_all(signal: str) -> str:
+    """Return the expression of the mean of a signal that needs no judge, over all processes.
+
+    Of its counters: the gauges do not say how many answers each of them rests on.
+    """
+
+    def grown(of: str, sign: str) -> str:
+        selector = f'{SERVICE}, signal="{signal}", of="{of}", sign="{sign}"'
+        return f"sum by (service) (increase(ragmonitor_estimate_total{{{selector}}}[$window]))"
+
+    value = f"({grown('value', 'positive')} - {grown('value', 'negative')})"
+    applies = f"({grown('applies', 'positive')} - {grown('applies', 'negative')})"
+    return f"{value} / ({applies} > 0)"
+
+
+def gained(series: str, by: str) -> str:
+    """Return the expression of how much a counter grew in the last hour, its first count included.
+
+    A counter with a label for a cause is born with its first count, of which `increase` knows
+    nothing: the only error would not show. `ragmonitor.rules.model.gained` says more.
+    """
+    counter = f"{series}{{{SERVICE}}}"
+    known = f"present_over_time({counter}[1h] offset 1h)"
+    return f"sum by (service, {by}) (({counter} unless {known}) or increase({counter}[1h]))"
+
+
+def per_minute(series: str, by: str, selector: str) -> str:
+    """Return the expression of a counter's rate, per minute."""
+    return f"60 * sum by ({by}) (rate({series}{{{selector}}}{RATE}))"
+
+
+def quantiles(series: str, by: str) -> list[Query]:
+    """Return half and 95 % of a histogram of seconds."""
+    rates = f"sum by ({by}, le) (rate({series}_bucket{{{SERVICE}}}{RATE}))"
+    return [
+        (f"histogram_quantile({quantile}, {rates})", f"{{{{{by}}}}} · {name}")
+        for quantile, name in (("0.5", "p50"), ("0.95", "p95"))
+    ]
+
+
+def alone(expr: str) -> Query:
+    """Return an expression of one series for each service."""
+    return expr, "{{service}}"
+
+
+# --- panels of one kind ---------------------------------------------------------------------------
+
+LEADS_ON = [
+    {
+        "title": Words("Investigate", "排查"),
+        "url": Words(
+            *(
+                f"/d/{uid}?${{__all_variables}}&${{__url_time_range}}"
+                for uid in uid_of("investigate")
+            )
+        ),
+    }
+]
 
 
 def band(
-    title: Words,
-    description: Words,
-    at: tuple[int, int, int, int],
-    *,
-    series: str,
-    signal: str,
-    color: str,
-) -> Panel:
+    title: Words, description: Words, *, series: str, signal: str, color: str, width: int = 12
+) -> Json:
     """Return the panel of one estimate in its interval, and of its alarm's limit.
 
     Args:
         title: The question that it answers.
         description: What to do about it.
-        at: Place on the grid.
         series: The mean's name; `_lower` and `_upper` follow from it.
         signal: What the alarm calls it. An evaluator's name, where the series has that label.
         color: Of the line and its band.
+        width: Of the panel.
     """
     root = series.removesuffix("_mean")
     selector = WINDOWED if root == series else f'{WINDOWED}, evaluator="{signal}"'
-    edge = Look(in_legend=False, color=color, width=0)
-    objective = f'ragmonitor_alarm_objective{{{JUDGED}, signal="{signal}"}}'
-    queries = (
-        Query(
-            expr=shown(series, selector),
-            legend=Words("estimate", "估计值"),
-            look=Look(color=color, width=2),
-        ),
-        Query(expr=shown(f"{root}_lower", selector), legend=LOWER, look=edge),
-        Query(
-            expr=shown(f"{root}_upper", selector),
-            legend=UPPER,
-            look=replace(edge, fill_below_to=LOWER),
-        ),
-        Query(
-            expr=f"max by (service) ({objective})",
-            legend=Words("limit", "容忍上限"),
-            look=Look(color=RED, dashed=True),
-        ),
-    )
+    lower = Words("interval, lower end", "区间下限")
+    own = {"mode": "fixed", "fixedColor": color}
+    hidden = {"legend": True, "tooltip": False, "viz": False}
+    edge = {"color": own, "custom_lineWidth": 0, "custom_hideFrom": hidden}
+    filled = {"custom_fillBelowTo": lower, "custom_fillOpacity": 18}
+    limit = {
+        "color": {"mode": "fixed", "fixedColor": RED},
+        "custom_lineStyle": {"fill": "dash", "dash": [6, 4]},
+    }
     return lines(
-        title=title,
-        description=description,
-        at=at,
-        queries=queries,
-        leads_on=True,
+        title,
+        description,
+        (shown(series, selector), Words("estimate", "估计值")),
+        (shown(f"{root}_lower", selector), lower),
+        (shown(f"{root}_upper", selector), Words("interval, upper end", "区间上限")),
+        (
+            f'max by (service) (ragmonitor_alarm_objective{{{JUDGED}, signal="{signal}"}})',
+            Words("limit", "容忍上限"),
+        ),
+        overrides=[
+            override("byFrameRefID", "A", color=own, custom_lineWidth=2),
+            override("byFrameRefID", "B", **edge),
+            override("byFrameRefID", "C", **edge, **filled),
+            override("byFrameRefID", "D", **limit),
+        ],
+        width=width,
+        links=LEADS_ON,
     )
 
 
-def quantiles(series: str, by: str, legend: str, *, exemplars: bool = False) -> tuple[Query, ...]:
-    """Return half and 95 % of a histogram of seconds."""
-    return tuple(
-        Query(
-            expr=f"histogram_quantile({quantile}, sum by ({by}, le)"
-            f" (rate({series}_bucket{{{SERVICE}}}{RATE})))",
-            legend=f"{legend} · {name}",
-            exemplars=exemplars,
-        )
-        for quantile, name in (("0.5", "p50"), ("0.95", "p95"))
-    )
+# --- what the reader may choose, and what is marked -----------------------------------------------
 
+DATASOURCE = {
+    "name": "datasource",
+    "label": Words("Data source", "数据源"),
+    "type": "datasource",
+    "query": "prometheus",
+}
+SERVICES = query_variable(  # those with an alarm come first
+    "service",
+    Words("Service", "服务"),
+    "query_result(sort_desc(max by (service) (2 * ragmonitor_alarm_active)"
+    " or max by (service) (0 * ragmonitor_build_info)))",
+    regex='/service="([^"]+)"/',
+    many=True,
+)
+JUDGE = query_variable(  # models come first, and the built-in judge last
+    "judge",
+    Words("Judge", "评审"),
+    'query_result(sort_desc(max by (judge) (3 * ragmonitor_judge_info{service=~"$service",'
+    ' kind="LLM"}) or max by (judge) (2 * ragmonitor_judge_info{service=~"$service",'
+    ' judge!~"builtin(:.*)?"}) or max by (judge) (ragmonitor_judge_info{service=~"$service"})))',
+    regex='/judge="([^"]+)"/',
+)
+EVALUATOR = query_variable(
+    "evaluator",
+    Words("Evaluator", "评估项"),
+    'label_values(ragmonitor_score_mean{service=~"$service"}, evaluator)',
+    many=True,
+)
+DIMENSION = query_variable(
+    "dimension",
+    Words("Split by", "分组维度"),
+    'label_values(ragmonitor_group_hallucination_rate{service=~"$service"}, dimension)',
+    many=True,
+)
+WINDOWS = [{"text": each, "value": each} for each in ("1h", "24h")]
+WINDOW = {
+    "name": "window",
+    "label": Words("Window", "窗口"),
+    "type": "custom",
+    "query": "1h,24h",
+    "options": WINDOWS,
+    "current": WINDOWS[0],
+}
+VARIABLES = (DATASOURCE, SERVICES, JUDGE, WINDOW)
 
-def per_minute(series: str, by: str, selector: str, legend: str) -> Query:
-    """Return a counter's rate, per minute."""
-    return Query(expr=f"60 * sum by ({by}) (rate({series}{{{selector}}}{RATE}))", legend=legend)
-
+VERSIONS = f"count by (service, version) (ragmonitor_service_info{{{SERVICE}}})"
+JUDGES = f"count by (service, judge, version) (ragmonitor_judge_info{{{SERVICE}}})"
+ANNOTATIONS = (
+    annotation(
+        Words("Deployments", "版本发布"),
+        f"{VERSIONS} unless {VERSIONS[:-1]} offset 5m)",
+        Words("{{service}}: version {{version}}", "{{service}}：版本 {{version}}"),
+        BLUE,
+    ),
+    annotation(
+        Words("Judge changes", "评审变更"),
+        f"{JUDGES} unless {JUDGES[:-1]} offset 5m)",
+        Words(
+            "{{service}}: judge {{judge}} {{version}}", "{{service}}：评审 {{judge}} {{version}}"
+        ),
+        PURPLE,
+    ),
+    annotation(
+        Words("Events", "事件"),
+        "max by (service, name)"
+        f' (ragmonitor_event_timestamp_seconds{{{SERVICE},kind="event"}}) >= time() - 60',
+        Words("{{service}}: {{name}}", "{{service}}：{{name}}"),
+        BLUE,
+    ),
+    annotation(
+        Words("Alarms", "告警"),
+        f"max by (service, signal, kind) (ragmonitor_alarm_active{{{SERVICE}}}) == 1",
+        Words("{{service}}: {{signal}} alarm", "{{service}}：{{signal}} 告警"),
+        RED,
+    ),
+    annotation(
+        Words("Rises", "上升起点"),
+        "max by (service, signal)"
+        f" (ragmonitor_alarm_rise_start_timestamp_seconds{{{SERVICE}}} > 0) * 1000",
+        Words(
+            "{{service}}: {{signal}} has been worse from here on, by its alarm",
+            "{{service}}：据告警，{{signal}} 自此变差",
+        ),
+        ORANGE,
+        is_time=True,
+    ),
+)
 
 # --- overview -------------------------------------------------------------------------------------
 
-OVERVIEW = Board(
-    uid="ragmonitor-overview",
-    title=Words("ragmonitor / Overview", "ragmonitor / 总览"),
-    description=Words(
+OVERVIEW = board(
+    "overview",
+    Words("ragmonitor / Overview", "ragmonitor / 总览"),
+    Words(
         "Is it fine? A row for each service, those with alarms first.",
         "是否正常？每个服务一行，有告警的在前。",
     ),
-    since="now-24h",
-    variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
-    contents=(
-        Row(title="$service", y=0, repeat="service"),
+    row(
+        "$service",
         stat(
-            title=Words("Is an alarm raised?", "有告警吗？"),
-            description=Words(
+            Words("Is an alarm raised?", "有告警吗？"),
+            Words(
                 "Active alarms. Above 0: open “Investigate” and see which signal moved first.",
                 "正在活动的告警数。大于 0：打开“排查”，看哪个信号最先变化。",
             ),
-            at=(0, 1, 6, 4),
+            f"sum by (service) ({BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}))",
             unit="none",
             thresholds=((None, GREEN), (1, RED)),
-            queries=(
-                Query(
-                    expr="sum by (service) (max by (service, signal, judge)"
-                    f" (ragmonitor_alarm_active{{{SERVICE}}}))",
-                    legend="{{service}}",
-                ),
-            ),
-            leads_on=True,
+            links=LEADS_ON,
         ),
         stat(
-            title=Words("How near is an alarm?", "离告警还有多远？"),
-            description=Words(
+            Words("How near is an alarm?", "离告警还有多远？"),
+            Words(
                 "The strongest evidence, in percent of the threshold. At 100 % an alarm is raised.",
                 "最强的证据，占告警阈值的百分比。达到 100 % 即告警。",
             ),
-            at=(6, 1, 6, 4),
+            evidence_share("service", 0, 1),
             unit="percentunit",
-            decimals=0,
-            high=1,
             thresholds=((None, GREEN), (0.33, ORANGE), (1, RED)),
-            queries=(
-                Query(
-                    expr=evidence_share("max by (service)", 0, 1),
-                    legend="{{service}}",
-                ),
-            ),
-            leads_on=True,
+            links=LEADS_ON,
         ),
         stat(
-            title=Words("How many verdicts is it based on?", "依据多少条结论？"),
-            description=Words(
+            Words("How many verdicts is it based on?", "依据多少条结论？"),
+            Words(
                 "Judged answers in the window. Below 20 the interval says little: raise the"
                 " budget, or look at the 24h window.",
                 "窗口内评审过的回答数。低于 20 时区间说明不了什么：提高预算，或改看 24h 窗口。",
             ),
-            at=(12, 1, 6, 4),
+            "sum by (service) (increase(ragmonitor_judged_answers_total"
+            f'{{{JUDGED}, signal="hallucination"}}[$window]))',
             unit="short",
-            decimals=0,
             thresholds=((None, RED), (5, ORANGE), (20, GREEN)),
-            queries=(
-                Query(
-                    expr="sum by (service) (increase(ragmonitor_judged_answers_total"
-                    f'{{{JUDGED}, signal="hallucination"}}[$window]))',
-                    legend="{{service}}",
-                ),
-            ),
         ),
         stat(
-            title=Words("How old is the newest score?", "最近一次评分距今多久？"),
-            description=Words(
+            Words("How old is the newest score?", "最近一次评分距今多久？"),
+            Words(
                 "Old while there is traffic: judging stopped; see “Pipeline”.",
                 "有流量却很久没有：评审已停，请看“流水线”。",
             ),
-            at=(18, 1, 6, 4),
+            f"time() - max by (service) (ragmonitor_last_score_timestamp_seconds{{{JUDGED}}})",
             unit="s",
-            decimals=0,
             thresholds=((None, GREEN), (900, ORANGE), (3600, RED)),
-            queries=(
-                Query(
-                    expr="time() - max by (service)"
-                    f" (ragmonitor_last_score_timestamp_seconds{{{JUDGED}}})",
-                    legend="{{service}}",
-                ),
-            ),
         ),
         band(
             Words("How many answers are hallucinated?", "多少回答出现幻觉？"),
@@ -221,7 +311,6 @@ OVERVIEW = Board(
                 "含无依据句子的回答占比及其 95 % 区间。区间下限高于容忍上限时才算变差。"
                 "区间很宽：评审的回答太少，或许多没有结论。",
             ),
-            (0, 5, 12, 8),
             series="ragmonitor_hallucination_rate",
             signal="hallucination",
             color=ORANGE,
@@ -235,7 +324,6 @@ OVERVIEW = Board(
                 "论断有检索片段支持的平均占比及其 95 % 区间。区间上限低于容忍下限时才算变差："
                 "看“排查”中的诊断。",
             ),
-            (12, 5, 12, 8),
             series="ragmonitor_score_mean",
             signal="faithfulness",
             color=BLUE,
@@ -247,10 +335,10 @@ OVERVIEW = Board(
                 " embedding model and retrieval in “Investigate”.",
                 "上下文相关性的均值及其 95 % 区间。下降：检查索引、向量模型，以及“排查”中的检索。",
             ),
-            (0, 13, 8, 7),
             series="ragmonitor_score_mean",
             signal="context_relevance",
             color=PURPLE,
+            width=8,
         ),
         band(
             Words("How many questions are declined?", "多少问题被拒答？"),
@@ -259,146 +347,183 @@ OVERVIEW = Board(
                 " place is a wrong refusal; with empty retrievals it is the index.",
                 "拒答占比及其 95 % 区间。检索正常却激增，是错误拒答；检索为空则是索引的问题。",
             ),
-            (8, 13, 8, 7),
             series="ragmonitor_refusal_rate",
             signal="refusal",
             color=ORANGE,
+            width=8,
         ),
         stacked(
-            title=Words("How much traffic is there?", "流量有多少？"),
-            description=Words(
+            Words("How much traffic is there?", "流量有多少？"),
+            Words(
                 "Interactions per minute by how they ended. Rising errors are the application's"
                 " own; rising cancelled or partial: users do not wait for the end.",
                 "每分钟的交互数，按结束方式。error 上升是应用自身的问题；cancelled 或 partial"
                 " 上升：用户等不到结束。",
             ),
-            at=(16, 13, 8, 7),
-            unit="reqpm",
-            queries=(
-                per_minute(
-                    "ragmonitor_interactions_total", "service, status", SERVICE, "{{status}}"
-                ),
+            (
+                per_minute("ragmonitor_interactions_total", "service, status", SERVICE),
+                "{{status}}",
             ),
+            unit="reqpm",
+            width=8,
         ),
+        repeat="service",
     ),
+    since="now-24h",
+    variables=VARIABLES,
+    annotations=ANNOTATIONS,
 )
 
 # --- investigate ----------------------------------------------------------------------------------
 
-INVESTIGATE = Board(
-    uid="ragmonitor-investigate",
-    title=Words("ragmonitor / Investigate", "ragmonitor / 排查"),
-    description=Words(
+RAISED = f"{BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}) == 1"
+OF_RAISED = [
+    f"{BY_ALARM} ({expr}) and ({RAISED})"
+    for expr in (
+        f"ragmonitor_alarm_objective{{{SERVICE}}}",
+        f'ragmonitor_alarm_rise_mean{{{SERVICE}, side="since"}}',
+        f"1000 * ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}}",
+    )
+]
+GROUPS = "ragmonitor_group_hallucination_rate"
+NOT_SPLIT = Words("Answers are not split by anything yet", "尚未按任何维度拆分")
+LOWER_END = Words("Lower end", "下限")
+SHARE = {"unit": "percentunit", "decimals": 1}
+ANSWER_COST = " / ".join(
+    f"sum by (service) (increase(ragmonitor_answer_cost_usd_{of}{{{SERVICE}}}[$window]))"
+    for of in ("sum", "count")
+)
+NEWEST = Words("Newest incident", "最新事件报告")
+TO_INCIDENT = [{"title": NEWEST, "url": "${__value.raw}incidents/latest", "targetBlank": True}]
+GOLDEN = f'{WINDOWED}, bound="mean", evaluator=~"answer_correctness|context_recall"'
+ANSWERED = f'{SERVICE}, bound="mean", evaluator="availability", window="$window"'
+DIAGNOSES = "rate(ragmonitor_diagnoses_total{%s}[$__rate_interval])"
+DIAGNOSED = (
+    f"""sum by (diagnosis) ({DIAGNOSES % f'{JUDGED}, diagnosis!="ok"'})"""
+    f" / ignoring (diagnosis) group_left () sum ({DIAGNOSES % JUDGED})"
+)
+
+INVESTIGATE = board(
+    "investigate",
+    Words("ragmonitor / Investigate", "ragmonitor / 排查"),
+    Words(
         "What moved first, in which answers, and whose: from the alarm to the trace.",
         "什么最先变化、在哪些回答里、谁的回答：从告警到链路。",
     ),
-    since="now-6h",
-    variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW, DIMENSION),
-    contents=(
-        Row(title=Words("What, and since when", "什么，从何时起"), y=0),
+    row(
+        Words("What, and since when", "什么，从何时起"),
         lines(
-            title=Words("Which signal moved first?", "哪个信号最先变化？"),
-            description=Words(
+            Words("Which signal moved first?", "哪个信号最先变化？"),
+            Words(
                 "Evidence of every alarm in percent of its threshold. Retrieval first: the index or"
                 " the traffic changed. Quality first: the prompt or the model. The judge first:"
                 " trust no quality alarm before the judge is checked.",
                 "各告警的证据，占告警阈值的百分比。检索先动：索引或流量变了；质量先动：提示词或模型；"
                 "评审先动：先查评审，再信质量告警。",
             ),
-            at=(0, 1, 14, 9),
-            low=0.001,
-            logarithmic=True,
-            queries=(
-                Query(
-                    expr=evidence_share("max by (service, signal, kind)", 0.001, 2),
-                    legend="{{service}} · {{kind}} · {{signal}}",
-                ),
-                Query(
-                    expr=f"0 * max(ragmonitor_alarm_threshold_seconds{{{SERVICE}}}) + 1",
-                    legend=Words("threshold", "告警阈值"),
-                    look=Look(color=RED, dashed=True, width=2),
-                ),
+            (
+                evidence_share("service, signal, kind", 0.001, 2),
+                "{{service}} · {{kind}} · {{signal}}",
             ),
+            least=0.001,
+            custom={
+                "scaleDistribution": {"type": "log", "log": 10},
+                "thresholdsStyle": {"mode": "dashed"},
+            },
+            thresholds=((None, GREEN), (1, RED)),
         ),
         table(
-            title=Words("Which alarms are raised, and since when?", "哪些告警，从何时起？"),
-            description=Words(
+            Words("Which alarms are raised, and since when?", "哪些告警，从何时起？"),
+            Words(
                 "Each alarm's limit, the mean since the rise began, and since when it is active.",
                 "每个告警的容忍上限、上升以来的均值，以及自何时起活动。",
             ),
-            at=(14, 1, 10, 5),
-            queries=tuple(
-                Query(expr=expr, legend="{{signal}}")
-                for expr in (
-                    f"max by (service, signal, judge) (ragmonitor_alarm_active{{{SERVICE}}})",
-                    f"max by (service, signal, judge) (ragmonitor_alarm_objective{{{SERVICE}}})",
-                    RISE_MEAN,
-                    f"1000 * ({SINCE} > 0)",
-                )
-            ),
-            columns=(
-                Column(name="service", title=Words("Service", "服务")),
-                Column(name="signal", title=Words("Signal", "信号")),
-                Column(name="judge", title=Words("Judge", "评审")),
-                Column(name="Value #A", title=Words("State", "状态"), states=OFF_ON),
-                Column(name="Value #B", title=Words("Limit", "容忍上限"), decimals=3),
-                Column(name="Value #C", title=Words("Mean", "均值"), decimals=3),
+            OF_RAISED,
+            (
+                Column("service", Words("Service", "服务")),
+                Column("signal", Words("Signal", "信号")),
+                Column("judge", Words("Judge", "评审")),
+                Column("Value #A", Words("Limit", "容忍上限"), {"decimals": 3}),
+                Column("Value #B", Words("Mean", "均值"), {"decimals": 3}),
                 Column(
-                    name="Value #D",
-                    title=Words("Since", "开始于"),
-                    unit="dateTimeAsLocalNoDateIfToday",
+                    "Value #C",
+                    Words("Since", "开始于"),
+                    {"unit": "dateTimeAsLocalNoDateIfToday"},
                 ),
             ),
-            sorted_by=Words("State", "状态"),
+            empty=Words("No alarm is raised", "没有告警"),
+            sort=Words("Since", "开始于"),
         ),
         table(
-            title=Words("What does the incident say?", "事件报告怎么说？"),
-            description=Words(
+            Words("What does the incident say?", "事件报告怎么说？"),
+            Words(
                 "A click opens the newest incident on the service's own page: since when, because"
                 " of what, the worst answers. Services whose server.ui_url is set.",
                 "点击打开该服务页面上最新的事件报告：自何时起、原因、最差的回答。"
                 "仅含设置了 server.ui_url 的服务。",
             ),
-            at=(14, 6, 10, 4),
-            if_empty=Words("No address of a page is set", "未设置页面地址"),
-            queries=(
-                Query(
-                    expr=f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}})",
-                    legend="{{service}}",
-                ),
+            [f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}})"],
+            (
+                Column("service", Words("Service", "服务")),
+                Column("url", NEWEST, {"links": TO_INCIDENT}),
             ),
-            columns=(
-                Column(name="service", title=Words("Service", "服务")),
-                Column(
-                    name="url",
-                    title=Words("Newest incident", "最新事件报告"),
-                    link="${__value.raw}incidents/latest",
-                ),
-            ),
+            empty=Words("No address of a page is set", "未设置页面地址"),
+            sort=Words("Service", "服务"),
+            width=24,
+            height=4,
         ),
-        Row(title=Words("Which answers", "哪些回答"), y=10),
-        heatmap(
-            title=Words("How are scores distributed: $evaluator?", "分数如何分布：$evaluator？"),
-            description=Words(
-                "A second cloud at the bottom: something happened to some answers. A slow slide of"
-                " the whole cloud: drift. Each diamond is one answer: a click opens its trace.",
-                "底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。每个菱形是一条回答：点击打开链路。",
-            ),
-            at=(0, 11, 12, 8),
-            unit="percentunit",
-            repeat="evaluator",
-            queries=(
-                Query(
-                    expr="sum by (le) (increase(ragmonitor_score_bucket"
-                    f'{{{JUDGED}, evaluator="$evaluator"}}{RATE}))',
-                    legend="{{le}}",
-                    exemplars=True,
+    ),
+    row(
+        Words("Which answers", "哪些回答"),
+        for_each(
+            heatmap(
+                Words("How are scores distributed: $evaluator?", "分数如何分布：$evaluator？"),
+                Words(
+                    "A second cloud at the bottom: something happened to some answers. A slow slide"
+                    " of the whole cloud: drift. Each diamond is one answer: a click opens its"
+                    " trace.",
+                    "底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。"
+                    "每个菱形是一条回答：点击打开链路。",
                 ),
+                "sum by (le) (increase(ragmonitor_score_bucket"
+                f'{{{JUDGED}, evaluator="$evaluator"}}{RATE}))',
+                unit="percentunit",
             ),
+            "evaluator",
+        ),
+        table(
+            Words("Which group is surely worse?", "哪一组确实更差？"),
+            Words(
+                "Each group's rate in its 95 % interval, sorted by the lower end. Few answers: a"
+                " wide interval, no conclusion.",
+                "各组的幻觉率及 95 % 区间，按下限排序。回答太少则区间很宽，不下结论。",
+            ),
+            [
+                shown(
+                    series,
+                    f'{WINDOWED}, dimension=~"$dimension"{bound}',
+                    "service, dimension, group",
+                )
+                for series, bound in (
+                    (f"{GROUPS}_bound", ', bound="lower"'),
+                    (GROUPS, ""),
+                    (f"{GROUPS}_bound", ', bound="upper"'),
+                )
+            ],
+            (
+                Column("service", Words("Service", "服务")),
+                Column("dimension", Words("Split by", "维度")),
+                Column("group", Words("Group", "组")),
+                Column("Value #A", LOWER_END, SHARE),
+                Column("Value #B", Words("Rate", "幻觉率"), SHARE),
+                Column("Value #C", Words("Upper end", "上限"), SHARE),
+            ),
+            empty=NOT_SPLIT,
+            sort=LOWER_END,
         ),
         stacked(
-            title=Words("What went wrong with them?", "它们出了什么问题？"),
-            description=Words(
+            Words("What went wrong with them?", "它们出了什么问题？"),
+            Words(
                 "Share of judged answers by diagnosis. retrieval_miss, refusal: look at the index;"
                 " unsupported_addition, contradiction, ignored_context: at the prompt and the"
                 " model; wrong_refusal: at the system prompt; off_topic: at the routing.",
@@ -406,173 +531,95 @@ INVESTIGATE = Board(
                 "contradiction、ignored_context：查提示词与模型；wrong_refusal：查系统提示词；"
                 "off_topic：查路由。",
             ),
-            at=(12, 19, 12, 8),
-            queries=(
-                Query(
-                    expr="sum by (diagnosis) (rate(ragmonitor_diagnoses_total"
-                    f'{{{JUDGED}, diagnosis!="ok"}}{RATE})) / ignoring (diagnosis)'
-                    f" group_left () sum (rate(ragmonitor_diagnoses_total{{{JUDGED}}}{RATE}))",
-                    legend="{{diagnosis}}",
-                ),
-            ),
+            (DIAGNOSED, "{{diagnosis}}"),
         ),
+        for_each(
+            lines(
+                Words(
+                    "Whose answers are hallucinated, by $dimension?",
+                    "谁的回答出现幻觉，按 $dimension？",
+                ),
+                Words(
+                    "One group alone: look at what is special to it. All at once: at what they"
+                    " share.",
+                    "只有一组变差：看它特有的东西；全部变差：看它们共有的。",
+                ),
+                (
+                    shown(GROUPS, f'{WINDOWED}, dimension="$dimension"', "service, group"),
+                    "{{service}} · {{group}}",
+                ),
+                empty=NOT_SPLIT,
+            ),
+            "dimension",
+        ),
+    ),
+    row(
+        Words("Retrieval, time, money", "检索、耗时、费用"),
         lines(
-            title=Words(
-                "Whose answers are hallucinated, by $dimension?",
-                "谁的回答出现幻觉，按 $dimension？",
-            ),
-            description=Words(
-                "One group alone: look at what is special to it. All at once: at what they share.",
-                "只有一组变差：看它特有的东西；全部变差：看它们共有的。",
-            ),
-            at=(0, 27, 12, 8),
-            repeat="dimension",
-            if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
-            queries=(
-                Query(
-                    expr=shown(
-                        GROUP_RATE,
-                        f'{WINDOWED}, dimension="$dimension"',
-                        by="service, group",
-                    ),
-                    legend="{{service}} · {{group}}",
-                ),
-            ),
-        ),
-        table(
-            title=Words("Which group is surely worse?", "哪一组确实更差？"),
-            description=Words(
-                "Each group's rate in its 95 % interval, sorted by the lower end. Few answers: a"
-                " wide interval, no conclusion.",
-                "各组的幻觉率及 95 % 区间，按下限排序。回答太少则区间很宽，不下结论。",
-            ),
-            at=(0, 19, 12, 8),
-            if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
-            queries=tuple(
-                Query(
-                    expr=shown(
-                        series,
-                        f'{WINDOWED}, dimension=~"$dimension"{bound}',
-                        by=BY_GROUP,
-                    ),
-                    legend="{{group}}",
-                )
-                for series, bound in (
-                    (f"{GROUP_RATE}_bound", ', bound="lower"'),
-                    (GROUP_RATE, ""),
-                    (f"{GROUP_RATE}_bound", ', bound="upper"'),
-                )
-            ),
-            columns=(
-                Column(name="service", title=Words("Service", "服务")),
-                Column(name="dimension", title=Words("Split by", "维度")),
-                Column(name="group", title=Words("Group", "组")),
-                *(
-                    Column(name=f"Value #{name}", title=title, unit="percentunit", decimals=1)
-                    for name, title in (
-                        ("A", Words("Lower end", "下限")),
-                        ("B", Words("Rate", "幻觉率")),
-                        ("C", Words("Upper end", "上限")),
-                    )
-                ),
-            ),
-            sorted_by=Words("Lower end", "下限"),
-        ),
-        Row(title=Words("Retrieval, time, money", "检索、耗时、费用"), y=35),
-        lines(
-            title=Words("Is retrieval empty or weak?", "检索为空或变弱吗？"),
-            description=Words(
+            Words("Is retrieval empty or weak?", "检索为空或变弱吗？"),
+            Words(
                 "Share of questions for which nothing was found, or whose best chunk was weaker"
                 " than usual. Empty: index or filter. Weak: the embedding, or new questions.",
-                "没有检索到、或最好的片段比平时更弱的问题占比。空：索引或过滤条件；弱：向量模型，或新的问题。",
+                "没有检索到、或最好的片段比平时更弱的问题占比。"
+                "空：索引或过滤条件；弱：向量模型，或新的问题。",
             ),
-            at=(0, 36, 8, 8),
-            queries=tuple(
-                Query(expr=mean_of_all(signal), legend=legend)
-                for signal, legend in (
-                    ("empty_retrieval", Words("{{service}} · empty", "{{service}} · 空检索")),
-                    ("weak_retrieval", Words("{{service}} · weak", "{{service}} · 弱检索")),
-                )
+            (
+                mean_of_all("empty_retrieval"),
+                Words("{{service}} · empty", "{{service}} · 空检索"),
             ),
-        ),
-        heatmap(
-            title=Words("How many chunks does the model see?", "模型看到多少片段？"),
-            description=Words(
-                "A new band at 0: nothing is found; a lower band after a deployment: the limit or a"
-                " filter changed.",
-                "0 处出现新带：检索不到；发布后整体变低：上限或过滤条件变了。",
-            ),
-            at=(8, 36, 8, 8),
-            unit="short",
-            queries=(
-                Query(
-                    expr="sum by (le) (increase(ragmonitor_retrieved_chunks_bucket"
-                    f"{{{SERVICE}}}{RATE}))",
-                    legend="{{le}}",
-                ),
-            ),
+            (mean_of_all("weak_retrieval"), Words("{{service}} · weak", "{{service}} · 弱检索")),
+            width=8,
         ),
         lines(
-            title=Words("How long do answers take?", "回答要多久？"),
-            description=Words(
+            Words("How long do answers take?", "回答要多久？"),
+            Words(
                 "From the question to the last token: half, and 95 % took at most this long. Dots"
                 " are single interactions: a click opens the trace, where the slow step shows.",
                 "从提问到最后一个 Token：一半以及 95 % 不超过此值。圆点是单次交互：点击打开链路，"
                 "查看慢在哪一步。",
             ),
-            at=(16, 36, 8, 8),
+            *quantiles("ragmonitor_interaction_seconds", "service"),
             unit="s",
-            queries=quantiles(
-                "ragmonitor_interaction_seconds", "service", "{{service}}", exemplars=True
-            ),
+            exemplars=True,
+            width=8,
         ),
         lines(
-            title=Words("What does a good answer cost?", "一条合格回答花多少钱？"),
-            description=Words(
+            Words("What does a good answer cost?", "一条合格回答花多少钱？"),
+            Words(
                 "What an answer costs, divided by the share without hallucination: a cheaper model"
                 " whose answers are worse may be dearer.",
                 "每条回答的费用除以没有幻觉的回答占比：更便宜但更差的模型可能更贵。",
             ),
-            at=(0, 44, 12, 8),
-            unit="currencyUSD",
-            if_empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
-            queries=(
-                Query(
-                    expr=f"sum by (service) (increase(ragmonitor_answer_cost_usd_sum{{{SERVICE}}}"
-                    "[$window])) / sum by (service) (increase(ragmonitor_answer_cost_usd_count"
-                    f"{{{SERVICE}}}[$window])) / (1 - max by (service) "
-                    f"(ragmonitor_hallucination_rate{{{WINDOWED}}}))",
-                    legend="{{service}}",
-                ),
+            alone(
+                f"{ANSWER_COST} / (1 - max by (service)"
+                f" (ragmonitor_hallucination_rate{{{WINDOWED}}}))"
             ),
+            unit="currencyUSD",
+            empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
         ),
         lines(
-            title=Words("Are golden questions answered correctly?", "标准问题答对了吗？"),
-            description=Words(
+            Words("Are golden questions answered correctly?", "标准问题答对了吗？"),
+            Words(
                 "Correctness and context recall of the golden questions, and how many were"
-                " answered. Recall first is the retriever or the index; correctness alone is prompt"
-                " or model.",
-                "标准问题的正确性、上下文召回率与可用率。召回率先降：检索或索引；仅正确性下降：提示词或模型。",
+                " answered. Recall first is the retriever or the index; correctness"
+                " alone is prompt or model.",
+                "标准问题的正确性、上下文召回率与可用率。"
+                "召回率先降：检索或索引；仅正确性下降：提示词或模型。",
             ),
-            at=(12, 44, 12, 8),
-            if_empty=Words("No golden questions are asked", "未提问标准问题"),
-            queries=(
-                *(
-                    Query(
-                        expr="avg by (service) (ragmonitor_golden_score"
-                        f'{{{SERVICE}, evaluator="{name}", bound="mean", {WINDOWED}}})',
-                        legend=f"{{{{service}}}} · {name}",
-                    )
-                    for name in ("answer_correctness", "context_recall")
-                ),
-                Query(
-                    expr="avg by (service) (ragmonitor_golden_score"
-                    f'{{{SERVICE}, evaluator="availability", bound="mean", window="$window"}})',
-                    legend=Words("{{service}} · answered", "{{service}} · 可用率"),
-                ),
+            (
+                shown("ragmonitor_golden_score", GOLDEN, "service, evaluator"),
+                "{{service}} · {{evaluator}}",
             ),
+            (
+                shown("ragmonitor_golden_score", ANSWERED),
+                Words("{{service}} · answered", "{{service}} · 可用率"),
+            ),
+            empty=Words("No golden questions are asked", "未提问标准问题"),
         ),
     ),
+    since="now-6h",
+    variables=(*VARIABLES, EVALUATOR, DIMENSION),
+    annotations=ANNOTATIONS,
 )
 
 # --- pipeline -------------------------------------------------------------------------------------
@@ -589,36 +636,18 @@ BUDGETS = " or ".join(
     for per, window in (("hour", "1h"), ("day", "1d"))
 )
 
-
-def last_hour(counters: Sequence[tuple[str, str, str]]) -> tuple[Query, ...]:
-    """Return how much counters grew in the last hour, by a label; 0 where nothing did."""
-    return tuple(
-        query
-        for series, label, name in counters
-        for query in (
-            Query(
-                expr=gained(series, by=label),
-                legend=f"{{{{service}}}} · {name} · {{{{{label}}}}}",
-            ),
-            Query(expr=or_zero(gained(series)), legend=f"{{{{service}}}} · {name}"),
-        )
-    )
-
-
-PIPELINE = Board(
-    uid="ragmonitor-pipeline",
-    title=Words("ragmonitor / Pipeline", "ragmonitor / 流水线"),
-    description=Words(
+PIPELINE = board(
+    "pipeline",
+    Words("ragmonitor / Pipeline", "ragmonitor / 流水线"),
+    Words(
         "Does the monitor itself work: judge, budget, queue, delivery?",
         "监控器自身是否正常：评审、预算、队列、送达？",
     ),
-    since="now-6h",
-    variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
-    contents=(
-        Row(title=Words("The judge", "评审"), y=0),
+    row(
+        Words("The judge", "评审"),
         stacked(
-            title=Words("Why have answers no score?", "回答为什么没有分数？"),
-            description=Words(
+            Words("Why have answers no score?", "回答为什么没有分数？"),
+            Words(
                 "Evaluations without a score by cause, per minute; those not sampled are left out."
                 " refusal and no_claims are normal; judge_error, judge_timeout and unreadable ask"
                 " for a look at the judge, over_budget for a larger budget, capture_incomplete for"
@@ -627,129 +656,122 @@ PIPELINE = Board(
                 "judge_error、judge_timeout、unreadable 请查看评审；over_budget 说明预算不足；"
                 "capture_incomplete 请检查集成。",
             ),
-            at=(0, 1, 8, 8),
-            unit="opm",
-            queries=(
+            (
                 per_minute(
                     "ragmonitor_evaluations_total",
                     "service, outcome",
-                    f'{JUDGED}, evaluator=~"$evaluator", outcome!~"scored|not_sampled"',
-                    "{{service}} · {{outcome}}",
+                    f'{JUDGED}, outcome!~"scored|not_sampled"',
                 ),
+                "{{service}} · {{outcome}}",
             ),
+            unit="opm",
+            width=8,
         ),
         lines(
-            title=Words("How many answers are judged?", "评审了多少回答？"),
-            description=Words(
+            Words("How many answers are judged?", "评审了多少回答？"),
+            Words(
                 "Inclusion probability of a usual answer, drawn answers without a verdict, and"
                 " answers that had no chance of being judged.",
                 "通常一条回答被抽中的概率、抽中却没有结论的占比、没有机会被评审的占比。",
             ),
-            at=(8, 1, 8, 8),
-            queries=(
-                Query(
-                    expr=f"avg by (service) (ragmonitor_judge_sampling_rate{{{JUDGED}}})",
-                    legend=Words("{{service}} · drawn", "{{service}} · 抽样比例"),
-                ),
-                Query(
-                    expr=f"max by (service) (ragmonitor_judge_missing_ratio{{{JUDGED}}})",
-                    legend=Words("{{service}} · no verdict", "{{service}} · 没有结论"),
-                ),
-                Query(
-                    expr=f"max by (service) (ragmonitor_uncovered_ratio{{{WINDOWED}}})",
-                    legend=Words("{{service}} · no chance", "{{service}} · 没有机会"),
-                ),
+            (
+                shown("ragmonitor_judge_sampling_rate", JUDGED),
+                Words("{{service}} · drawn", "{{service}} · 抽样比例"),
             ),
+            (
+                shown("ragmonitor_judge_missing_ratio", JUDGED),
+                Words("{{service}} · no verdict", "{{service}} · 没有结论"),
+            ),
+            (
+                shown("ragmonitor_uncovered_ratio", WINDOWED),
+                Words("{{service}} · no chance", "{{service}} · 没有机会"),
+            ),
+            width=8,
         ),
         lines(
-            title=Words("How much of the budget is spent?", "预算用了多少？"),
-            description=Words(
+            Words("How much of the budget is spent?", "预算用了多少？"),
+            Words(
                 "What judging cost in the last hour and day as a share of its limits. At 100 %"
                 " judging pauses and intervals widen: raise the budget, or sample less.",
                 "最近一小时与一天的评审花费占限额的比例。到 100 % 时评审暂停、区间变宽：提高预算，"
                 "或降低抽样。",
             ),
-            at=(16, 1, 8, 8),
+            (BUDGETS, Words("{{unit}} per {{per}}", "{{unit}} / {{per}}")),
+            custom={"thresholdsStyle": {"mode": "dashed"}},
             thresholds=((None, GREEN), (0.8, ORANGE), (1, RED)),
-            lines_at_thresholds=True,
-            if_empty=Words("No judge that costs anything", "没有需要花费的评审"),
-            queries=(
-                Query(expr=BUDGETS, legend=Words("{{unit}} per {{per}}", "{{unit}} / {{per}}")),
-            ),
+            empty=Words("No judge that costs anything", "没有需要花费的评审"),
+            width=8,
         ),
         lines(
-            title=Words("How long does the judge take?", "评审要多久？"),
-            description=Words(
+            Words("How long does the judge take?", "评审要多久？"),
+            Words(
                 "Half, and 95 % of the readings took at most this long, by judge.",
                 "一半以及 95 % 的评审耗时不超过此值，按评审。",
             ),
-            at=(0, 9, 8, 8),
+            *quantiles("ragmonitor_judge_seconds", "judge"),
             unit="s",
-            queries=quantiles("ragmonitor_judge_seconds", "judge", "{{judge}}"),
+            width=8,
         ),
         lines(
-            title=Words("Does the judge still judge as it did?", "评审的标准变了吗？"),
-            description=Words(
+            Words("Does the judge still judge as it did?", "评审的标准变了吗？"),
+            Words(
                 "Share of the reference answers on which the judge's verdict has changed. A rise:"
                 " trust no quality alarm before the judge is checked.",
                 "评审对参考样例改变裁决的比例。上升：先查评审，再信质量告警。",
             ),
-            at=(8, 9, 8, 8),
-            if_empty=Words("No reference answers yet", "还没有参考样例"),
-            queries=(
-                Query(
-                    expr=f"max by (service) (ragmonitor_anchor_flip_rate{{{JUDGED}}})",
-                    legend="{{service}}",
-                ),
-            ),
+            alone(shown("ragmonitor_anchor_flip_rate", JUDGED)),
+            empty=Words("No reference answers yet", "还没有参考样例"),
+            width=8,
         ),
         lines(
-            title=Words("How many answers wait?", "多少回答在等待？"),
-            description=Words(
+            Words("How many answers wait?", "多少回答在等待？"),
+            Words(
                 "Answers in the queue of a process, and on a stream. A rise that does not end:"
                 " more is asked than is scored.",
                 "进程队列与流中等待的回答。持续上升：提问快于打分。",
             ),
-            at=(16, 9, 8, 8),
-            unit="short",
-            queries=(
-                Query(
-                    expr=f"sum by (service) (ragmonitor_queue_depth{{{SERVICE}}})",
-                    legend=Words("{{service}} · queue", "{{service}} · 队列"),
-                ),
-                Query(
-                    expr="max by (service) (ragmonitor_stream_records"
-                    f'{{{SERVICE}, state="waiting"}})',
-                    legend=Words("{{service}} · stream", "{{service}} · 流"),
-                ),
+            (
+                f"sum by (service) (ragmonitor_queue_depth{{{SERVICE}}})",
+                Words("{{service}} · queue", "{{service}} · 队列"),
             ),
+            (
+                f'max by (service) (ragmonitor_stream_records{{{SERVICE}, state="waiting"}})',
+                Words("{{service}} · stream", "{{service}} · 流"),
+            ),
+            unit="short",
+            width=8,
         ),
-        Row(title=Words("What is lost", "丢失了什么"), y=17),
+    ),
+    row(
+        Words("What is lost", "丢失了什么"),
         lines(
-            title=Words("What was dropped in the last hour?", "最近一小时丢弃了什么？"),
-            description=Words(
+            Words("What was dropped in the last hour?", "最近一小时丢弃了什么？"),
+            Words(
                 "Answers and deliveries that were lost, by reason. queue_full: too slow; otlp_,"
                 " phoenix_, langfuse_, jsonl_: the destination.",
                 "丢失的回答与未送达的内容，按原因。queue_full：太慢；otlp_、phoenix_、langfuse_、"
                 "jsonl_：目的地的问题。",
             ),
-            at=(0, 18, 12, 8),
+            (gained("ragmonitor_dropped_total", "reason"), "{{service}} · {{reason}}"),
             unit="short",
-            queries=last_hour((("ragmonitor_dropped_total", "reason", "dropped"),)),
+            empty=Words("Nothing", "没有"),
         ),
         lines(
-            title=Words("Did the monitor itself fail?", "监控器自身出错了吗？"),
-            description=Words(
+            Words("Did the monitor itself fail?", "监控器自身出错了吗？"),
+            Words(
                 "Errors of the monitoring by stage, in the last hour. The application does not"
                 " notice; its log, logger ragmonitor, has the first of each kind.",
                 "最近一小时监控自身的错误，按阶段。应用不受影响；"
                 "日志（logger ragmonitor）写有每种的第一条。",
             ),
-            at=(12, 18, 12, 8),
+            (gained("ragmonitor_internal_errors_total", "stage"), "{{service}} · {{stage}}"),
             unit="short",
-            queries=last_hour((("ragmonitor_internal_errors_total", "stage", "errors"),)),
+            empty=Words("No errors", "没有错误"),
         ),
     ),
+    since="now-6h",
+    variables=VARIABLES,
+    annotations=ANNOTATIONS,
 )
 
 BOARDS = (OVERVIEW, INVESTIGATE, PIPELINE)

@@ -1,16 +1,18 @@
-"""The records that a dashboard is made of. Nothing here knows Grafana's JSON."""
+"""Makes rows, panels, variables and boards as Grafana's JSON (schema 41, Grafana 11.6 and later).
+
+A text is a `Words` until the board is written: `in_language` puts the text of one language there.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-Language = Literal["en", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "zh")
+Json = dict[str, Any]
 
 SERVICE = 'service=~"$service"'
-JUDGED = 'service=~"$service", judge="$judge"'
-WINDOWED = 'service=~"$service", judge="$judge", window="$window"'
+JUDGED = f'{SERVICE}, judge="$judge"'
+WINDOWED = f'{JUDGED}, window="$window"'
 """The selectors that nearly every query begins with."""
 
 RED = "semi-dark-red"
@@ -18,346 +20,417 @@ ORANGE = "semi-dark-orange"
 GREEN = "semi-dark-green"
 BLUE = "semi-dark-blue"
 PURPLE = "semi-dark-purple"
-GREY = "#8e8e8e"
+
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+COLUMNS = 24
+"""The width of Grafana's grid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """The same text in both languages."""
 
     en: str
     zh: str
 
-    def said(self, language: Language) -> str:
-        """Return the text in a language."""
-        return self.en if language == "en" else self.zh
-
 
 Text = Words | str
 """A plain string is the same in both languages: a label's value, a symbol."""
+Query = tuple[str, Text]
+"""What Prometheus is asked, and the legend of its series."""
 
 
-def said(text: Text, language: Language) -> str:
-    """Return the text in a language."""
-    return text if isinstance(text, str) else text.said(language)
+def in_language(made: Any, language: str) -> Any:
+    """Return a board, or a part of one, with its texts in one language."""
+    if isinstance(made, Words):
+        return made.zh if language == "zh" else made.en
+    if isinstance(made, dict):
+        return {key: in_language(value, language) for key, value in made.items()}
+    if isinstance(made, list):
+        return [in_language(each, language) for each in made]
+    return made
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How the series of one query differ from the panel's other series."""
-
-    color: str = ""
-    dashed: bool = False
-    width: int | None = None
-    fill_below_to: Text = ""
-    """The legend of the series down to which the area is filled."""
-    in_legend: bool = True
+def uid_of(name: str) -> Words:
+    """Return the stable id of a board, to which alerts link."""
+    return Words(f"ragmonitor-{name}", f"ragmonitor-{name}-zh")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """One question to Prometheus."""
-
-    expr: str
-    legend: Text
-    look: Look = field(default_factory=Look)
-    exemplars: bool = False
-    """Ask for exemplars, too: each opens a trace. Of a histogram's buckets only."""
+# --- panels ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column of a table: a label of the series, or the value of a query."""
+def panel(
+    kind: str,
+    title: Words,
+    description: Words,
+    queries: Sequence[Query],
+    *,
+    width: int = 12,
+    height: int = 8,
+    thresholds: Sequence[tuple[float | None, str]] = (),
+    target: Json,
+    overrides: Sequence[Json] = (),
+    defaults: Json,
+    **others: Any,
+) -> Json:
+    """Return a panel that has no place on the grid yet.
+
+    Args:
+        kind: Grafana's name of it.
+        title: The question that it answers.
+        description: What it shows, and what to do about it.
+        queries: What Prometheus is asked.
+        width: Of 24 columns.
+        height: In rows of the grid.
+        thresholds: From which value on, which colour; the first has None.
+        target: What every query has beside its expression.
+        overrides: What the series of one query have, or one column.
+        defaults: What the values of all series have: unit, minimum, decimals.
+        others: What else the panel has, by Grafana's names.
+    """
+    if thresholds:
+        steps = [{"value": value, "color": color} for value, color in thresholds]
+        defaults = {**defaults, "thresholds": {"mode": "absolute", "steps": steps}}
+    targets = [
+        {
+            "refId": "ABCDEFGH"[index],
+            "datasource": SOURCE,
+            "editorMode": "code",
+            "expr": expr,
+            "legendFormat": legend,
+            **target,
+        }
+        for index, (expr, legend) in enumerate(queries)
+    ]
+    return {
+        "type": kind,
+        "title": title,
+        "description": description,
+        "datasource": SOURCE,
+        "gridPos": {"w": width, "h": height},
+        "targets": targets,
+        "fieldConfig": {"defaults": defaults, "overrides": list(overrides)},
+        **others,
+    }
+
+
+def override(matcher: str, name: Text, **properties: Any) -> Json:
+    """Return what the fields of one query (`byFrameRefID`) or one column (`byName`) have.
+
+    Args:
+        matcher: How fields are chosen.
+        name: The query's letter, or the column's title.
+        properties: By Grafana's names, with `_` for a dot.
+    """
+    listed = [{"id": key.replace("_", "."), "value": value} for key, value in properties.items()]
+    return {"matcher": {"id": matcher, "options": name}, "properties": listed}
+
+
+def lines(
+    title: Words,
+    description: Words,
+    *queries: Query,
+    unit: str = "percentunit",
+    empty: Words | None = None,
+    custom: Json | None = None,
+    exemplars: bool = False,
+    least: float = 0,
+    **others: Any,
+) -> Json:
+    """Return a panel of lines over time.
+
+    Args:
+        title: The question that it answers.
+        description: What it shows, and what to do about it.
+        queries: What Prometheus is asked.
+        unit: Of the values.
+        empty: Shown where nothing was found, for what not every service has.
+        custom: What Grafana calls custom options.
+        exemplars: Ask for exemplars, too: each opens a trace. Of a histogram's buckets only.
+        least: Where the axis begins.
+        others: As of `panel`.
+    """
+    drawn = {
+        "drawStyle": "line",
+        "lineWidth": 1,
+        "fillOpacity": 0,
+        "showPoints": "never",
+        # A gap of up to ten minutes is a scrape or two; a longer one is shown as what it is.
+        "spanNulls": 600_000,
+        **(custom or {}),
+    }
+    defaults = {
+        "unit": unit,
+        "min": least,
+        "color": {"mode": "palette-classic"},
+        "custom": drawn,
+        **({} if empty is None else {"noValue": empty}),
+    }
+    options = {
+        "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom"},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
+    target = {"range": True, "exemplar": exemplars}
+    return panel(
+        "timeseries",
+        title,
+        description,
+        queries,
+        target=target,
+        defaults=defaults,
+        options=options,
+        **others,
+    )
+
+
+def stacked(title: Words, description: Words, *queries: Query, **others: Any) -> Json:
+    """Return a panel of areas that lie on each other."""
+    custom = {"fillOpacity": 60, "stacking": {"mode": "normal", "group": "A"}}
+    return lines(title, description, *queries, custom=custom, **others)
+
+
+def stat(title: Words, description: Words, expr: str, *, unit: str, **others: Any) -> Json:
+    """Return a panel of one number for each service."""
+    options = {
+        "graphMode": "none",
+        "colorMode": "value",
+        "textMode": "value_and_name",
+        "orientation": "horizontal",
+        "reduceOptions": {"calcs": ["lastNotNull"]},
+    }
+    return panel(
+        "stat",
+        title,
+        description,
+        [(expr, "{{service}}")],
+        width=6,
+        height=4,
+        target={"instant": True, "range": False},
+        defaults={"unit": unit, "decimals": 0},
+        options=options,
+        **others,
+    )
+
+
+def heatmap(title: Words, description: Words, expr: str, *, unit: str, **others: Any) -> Json:
+    """Return a panel of a histogram over time, with its exemplars."""
+    options = {
+        "calculate": False,
+        "cellGap": 1,
+        "color": {
+            "mode": "scheme",
+            "scheme": "Oranges",
+            "scale": "exponential",
+            "exponent": 0.5,
+            "steps": 64,
+        },
+        "rowsFrame": {"layout": "auto"},
+        "yAxis": {"unit": unit},
+        "filterValues": {"le": 1e-9},
+        "exemplars": {"color": "rgba(255,0,255,0.7)"},
+        "legend": {"show": True},
+        "tooltip": {"mode": "single", "yHistogram": True},
+    }
+    return panel(
+        "heatmap",
+        title,
+        description,
+        [(expr, "{{le}}")],
+        target={"range": True, "exemplar": True, "format": "heatmap"},
+        defaults={"unit": unit},
+        options=options,
+        **others,
+    )
+
+
+class Column(NamedTuple):
+    """One column of a table."""
 
     name: str
     """The label; `Value` of the only query, `Value #A` of one of several."""
     title: Words
-    unit: str = ""
-    decimals: int | None = None
-    states: tuple[State, ...] = ()
-    link: str = ""
-    """An address of its own, made of the cell's value: `${__value.raw}`."""
+    properties: Json | None = None
+    """By Grafana's names, with `_` for a dot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """A number that stands for a word."""
-
-    value: int
-    text: Words
-    color: str
-
-
-Kind = Literal["lines", "stacked", "stat", "heatmap", "table"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """One picture on the grid."""
-
-    kind: Kind
-    title: Words
-    description: Words
-    """What it shows, and what to do about it."""
-    at: tuple[int, int, int, int]
-    """x, y, width, height; 24 columns."""
-    unit: str
-    queries: tuple[Query, ...]
-    low: float | None = None
-    high: float | None = None
-    """Ends of the axis; None: as the data are."""
-    decimals: int | None = None
-    thresholds: tuple[tuple[float | None, str], ...] = ()
-    """From which value on, which colour; the first has None. Empty: no value is good or bad."""
-    lines_at_thresholds: bool = False
-    logarithmic: bool = False
-    """For evidence, which goes from a thousandth of the threshold to many times it."""
-    columns: tuple[Column, ...] = ()
-    sorted_by: Words | None = None
-    """The column that a table is sorted by, largest first."""
-    repeat: str = ""
-    """The variable for each of whose values the panel is drawn."""
-    if_empty: Words | None = None
-    """What is shown where nothing was found, for what not every service has."""
-    leads_on: bool = False
-    """Whether the panel links to the dashboard on which one investigates."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A heading; with `repeat`, it and the panels below it are drawn for each value."""
-
-    title: Text
-    y: int
-    repeat: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    """What the reader may choose."""
-
-    name: str
-    label: Words
-    description: Words
-    kind: Literal["datasource", "query", "custom"]
-    query: str
-    regex: str = ""
-    many: bool = False
-    """Several values at once, or all of them; all of them to begin with."""
-    in_order_found: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotation:
-    """Moments, or spans of time, that are marked in every panel."""
-
-    name: Words
-    expr: str
-    title: Words
-    """May name labels: `{{version}}`."""
-    color: str
-    is_time: bool = False
-    """The values are the moments themselves, in milliseconds since 1970."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
-    """One dashboard."""
-
-    uid: str
-    """Stable: alerts link to it. The Chinese one has `-zh` behind it."""
-    title: Words
-    description: Words
-    since: str
-    """Where the time range begins, as Grafana writes it: `now-24h`."""
-    variables: tuple[Variable, ...]
-    contents: tuple[Row | Panel, ...]
-
-
-def shown(series: str, selector: str, *, by: str = "service") -> str:
-    """Return the expression of a gauge of a service, which each of its targets shows alike."""
-    return f"avg by ({by}) ({series}{{{selector}}})"
-
-
-def mean_of_all(signal: str) -> str:
-    """Return the expression of the mean of a signal that needs no judge, over all processes.
-
-    Of its counters: the gauges do not say how many answers each of them rests on.
-    """
-    selector = f'{SERVICE}, signal="{signal}"'
-
-    def grown(of: str) -> str:
-        positive, negative = (
-            "sum by (service) (increase(ragmonitor_estimate_total"
-            f'{{{selector}, of="{of}", sign="{sign}"}}[$window]))'
-            for sign in ("positive", "negative")
-        )
-        return f"({positive} - {negative})"
-
-    return f"{grown('value')} / ({grown('applies')} > 0)"
-
-
-def gained(series: str, *, by: str = "") -> str:
-    """Return the expression of how much a counter grew in the last hour, its first count included.
-
-    A counter with a label for a cause is born with its first count, of which `increase` knows
-    nothing: the only error would not show. `ragmonitor.rules.model.gained` says more.
-    """
-    counter = f"{series}{{{SERVICE}}}"
-    known = f"present_over_time({counter}[1h] offset 1h)"
-    labels = f"service, {by}" if by else "service"
-    return f"sum by ({labels}) (({counter} unless {known}) or increase({counter}[1h]))"
-
-
-def evidence_share(aggregation: str, least: float, most: float) -> str:
-    """Return the expression of evidence as a share of the threshold, within bounds.
-
-    Beyond the threshold the number says nothing more: an alarm is raised at 1.
+def table(
+    title: Words,
+    description: Words,
+    exprs: Sequence[str],
+    columns: Sequence[Column],
+    *,
+    empty: Words,
+    sort: Words,
+    **others: Any,
+) -> Json:
+    """Return a panel of the values of now, one row for each set of labels.
 
     Args:
-        aggregation: Over which labels, `service` among them.
-        least: What less is shown as; a logarithmic axis has no 0.
-        most: What more is shown as.
+        title: The question that it answers.
+        description: What it shows, and what to do about it.
+        exprs: What Prometheus is asked: one column of values each.
+        columns: In their order.
+        empty: Shown where nothing was found.
+        sort: The title of the column that the rows are sorted by, the largest first.
+        others: As of `panel`.
     """
-    return (
-        f"clamp({aggregation} (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
-        " / on (service) group_left ()"
-        f" max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}), {least:g}, {most:g})"
+    organized = {
+        "excludeByName": {"Time": True},
+        "indexByName": {column.name: index for index, column in enumerate(columns)},
+        "renameByName": {column.name: column.title for column in columns},
+    }
+    merged = [{"id": "merge", "options": {}}] if len(exprs) > 1 else []
+    return panel(
+        "table",
+        title,
+        description,
+        [(expr, "") for expr in exprs],
+        target={"instant": True, "range": False, "format": "table"},
+        defaults={"unit": "none", "noValue": empty},
+        overrides=[
+            override("byName", column.title, **column.properties)
+            for column in columns
+            if column.properties
+        ],
+        options={
+            "showHeader": True,
+            "cellHeight": "sm",
+            "sortBy": [{"displayName": sort, "desc": True}],
+        },
+        transformations=[*merged, {"id": "organize", "options": organized}],
+        **others,
     )
 
 
-def or_zero(expr: str) -> str:
-    """Return the expression with 0 for each service that is there and has no such series yet.
+def for_each(made: Json, variable: str) -> Json:
+    """Return a panel that is drawn for each value of a variable, over the whole width."""
+    place = made["gridPos"] | {"w": COLUMNS}
+    repeated = {"repeat": variable, "repeatDirection": "h", "maxPerRow": 4}
+    return {**made, **repeated, "gridPos": place}
 
-    A service that is not scraped stays absent: what is not seen is not fine.
+
+# --- boards ---------------------------------------------------------------------------------------
+
+
+def row(title: Text, *panels: Json, repeat: str = "") -> list[Json]:
+    """Return a heading and its panels; with `repeat`, all are drawn for each value of it."""
+    heading: Json = {
+        "type": "row",
+        "title": title,
+        "collapsed": False,
+        "gridPos": {"w": COLUMNS, "h": 1},
+        "panels": [],
+    }
+    return [heading | ({"repeat": repeat} if repeat else {}), *panels]
+
+
+def placed(panels: Sequence[Json]) -> list[Json]:
+    """Return panels with numbers and places: side by side, then below each other."""
+    x = y = height = 0
+    found = []
+    for number, each in enumerate(panels, start=1):
+        size = each["gridPos"]
+        if x + size["w"] > COLUMNS:
+            x, y, height = 0, y + height, 0
+        found.append({**each, "id": number, "gridPos": {"x": x, "y": y, **size}})
+        x, height = x + size["w"], max(height, size["h"])
+    return found
+
+
+def query_variable(
+    name: str, label: Words, query: str, *, regex: str = "", many: bool = False
+) -> Json:
+    """Return what the reader may choose of what Prometheus knows.
+
+    Args:
+        name: As queries write it.
+        label: As the reader sees it.
+        query: Its values; with a pattern they keep their order.
+        regex: What of a series is the value; empty: the values are labels.
+        many: Several values at once, or all of them; all of them to begin with.
     """
-    return f"{expr} or 0 * max by (service) (ragmonitor_build_info{{{SERVICE}}})"
+    made: Json = {
+        "name": name,
+        "label": label,
+        "type": "query",
+        "query": query,
+        "datasource": SOURCE,
+        "refresh": 2,
+        "regex": regex,
+        "sort": 0 if regex else 1,
+    }
+    if many:
+        current = {"text": [Words("All", "全部")], "value": ["$__all"]}
+        made |= {"multi": True, "includeAll": True, "allValue": ".+", "current": current}
+    return made
 
 
-DATASOURCE = Variable(
-    name="datasource",
-    label=Words("Data source", "数据源"),
-    description=Words(
-        "The Prometheus that scrapes ragmonitor.", "抓取 ragmonitor 指标的 Prometheus。"
-    ),
-    kind="datasource",
-    query="prometheus",
-)
-SERVICES = Variable(
-    name="service",
-    label=Words("Service", "服务"),
-    description=Words(
-        "Which applications to show; those with an alarm come first.",
-        "要查看的应用；有告警的在前。",
-    ),
-    kind="query",
-    query=(
-        "query_result(sort_desc(max by (service) (2 * ragmonitor_alarm_active)"
-        " or max by (service) (0 * ragmonitor_build_info)))"
-    ),
-    regex='/service="([^"]+)"/',
-    many=True,
-    in_order_found=True,
-)
-JUDGE = Variable(
-    name="judge",
-    label=Words("Judge", "评审"),
-    description=Words(
-        "Whose verdicts to show, one judge at a time. Models come first; builtin is the built-in"
-        " judge, which scores every answer.",
-        "查看哪个评审的结论，一次一个。大模型排在最前；builtin 是内置评审，会为每一条回答评分。",
-    ),
-    kind="query",
-    query=(
-        'query_result(sort_desc(max by (judge) (3 * ragmonitor_judge_info{service=~"$service",'
-        ' kind="LLM"}) or max by (judge) (2 * ragmonitor_judge_info{service=~"$service",'
-        ' judge!~"builtin(:.*)?"}) or max by (judge) (ragmonitor_judge_info{service=~"$service"})))'
-    ),
-    regex='/judge="([^"]+)"/',
-    in_order_found=True,
-)
-EVALUATOR = Variable(
-    name="evaluator",
-    label=Words("Evaluator", "评估项"),
-    description=Words(
-        "Which scores to show where a panel shows them by evaluator.",
-        "在按评估项展示的图表中要查看的分数。",
-    ),
-    kind="query",
-    query='label_values(ragmonitor_score_mean{service=~"$service"}, evaluator)',
-    many=True,
-)
-WINDOW = Variable(
-    name="window",
-    label=Words("Window", "窗口"),
-    description=Words(
-        "How far back the means look. Windows slide: an answer that is older than the window does"
-        " not count any more.",
-        "均值回看多久。窗口是滑动的：比窗口更旧的回答不再计入。",
-    ),
-    kind="custom",
-    query="1h,24h",
-)
-DIMENSION = Variable(
-    name="dimension",
-    label=Words("Split by", "分组维度"),
-    description=Words(
-        "By what the answers are split: language, and what the setting group_by names.",
-        "按什么拆分回答：语言，以及设置项 group_by 指定的维度。",
-    ),
-    kind="query",
-    query='label_values(ragmonitor_group_hallucination_rate{service=~"$service"}, dimension)',
-    many=True,
-)
+def annotation(name: Words, expr: str, title: Words, color: str, *, is_time: bool = False) -> Json:
+    """Return moments that are marked in every panel.
 
-ANNOTATIONS: tuple[Annotation, ...] = (
-    Annotation(
-        name=Words("Deployments", "版本发布"),
-        expr=(
-            f"count by (service, version) (ragmonitor_service_info{{{SERVICE}}}) unless"
-            f" count by (service, version) (ragmonitor_service_info{{{SERVICE}}} offset 5m)"
-        ),
-        title=Words("{{service}}: version {{version}}", "{{service}}：版本 {{version}}"),
-        color=BLUE,
-    ),
-    Annotation(
-        name=Words("Judge changes", "评审变更"),
-        expr=(
-            f"count by (service, judge, version) (ragmonitor_judge_info{{{SERVICE}}}) unless"
-            f" count by (service, judge, version) (ragmonitor_judge_info{{{SERVICE}}} offset 5m)"
-        ),
-        title=Words(
-            "{{service}}: judge {{judge}} {{version}}", "{{service}}：评审 {{judge}} {{version}}"
-        ),
-        color=PURPLE,
-    ),
-    Annotation(
-        name=Words("Events", "事件"),
-        expr=(
-            "max by (service, name)"
-            f' (ragmonitor_event_timestamp_seconds{{{SERVICE},kind="event"}}) >= time() - 60'
-        ),
-        title=Words("{{service}}: {{name}}", "{{service}}：{{name}}"),
-        color=BLUE,
-    ),
-    Annotation(
-        name=Words("Alarms", "告警"),
-        expr=f"max by (service, signal, kind) (ragmonitor_alarm_active{{{SERVICE}}}) == 1",
-        title=Words("{{service}}: {{signal}} alarm", "{{service}}：{{signal}} 告警"),
-        color=RED,
-    ),
-    Annotation(
-        name=Words("Rises", "上升起点"),
-        expr=(
-            "max by (service, signal) (ragmonitor_alarm_rise_start_timestamp_seconds"
-            f"{{{SERVICE}}} > 0) * 1000"
-        ),
-        title=Words(
-            "{{service}}: {{signal}} has been worse from here on, by its alarm",
-            "{{service}}：据告警，{{signal}} 自此变差",
-        ),
-        color=ORANGE,
-        is_time=True,
-    ),
-)
-"""Marked in every dashboard."""
+    Args:
+        name: Of the kind of moments.
+        expr: Series that are there at these moments.
+        title: Of a moment; may name labels: `{{version}}`.
+        color: Of the mark.
+        is_time: The values are the moments themselves, in milliseconds since 1970.
+    """
+    return {
+        "name": name,
+        "datasource": SOURCE,
+        "enable": True,
+        "iconColor": color,
+        "expr": expr,
+        "step": "60s",
+        "titleFormat": title,
+        "textFormat": "",
+        "useValueForTime": is_time,
+    }
+
+
+def board(
+    name: str,
+    title: Words,
+    description: Words,
+    *rows: list[Json],
+    since: str,
+    variables: Sequence[Json],
+    annotations: Sequence[Json],
+) -> Json:
+    """Return a board.
+
+    Args:
+        name: Of which its id is made.
+        title: Its title.
+        description: What it is for.
+        rows: Headings with their panels.
+        since: Where the time range begins, as Grafana writes it: `now-24h`.
+        variables: What the reader may choose.
+        annotations: What is marked in every panel.
+    """
+    tags = ["ragmonitor", Words("en", "zh")]
+    both = {"includeVars": True, "keepTime": True}
+    to_others = {"title": "ragmonitor", "type": "dashboards", "tags": tags, **both}
+    uid = uid_of(name)
+    to_language = {
+        "title": Words("中文", "English"),
+        "type": "link",
+        "icon": "external link",
+        "url": Words(f"/d/{uid.zh}", f"/d/{uid.en}"),
+        **both,
+    }
+    return {
+        "uid": uid,
+        "title": title,
+        "description": description,
+        "tags": tags,
+        "schemaVersion": 41,
+        "timezone": "browser",
+        "editable": False,
+        "graphTooltip": 1,  # one cursor for all panels
+        "time": {"from": since, "to": "now"},
+        "refresh": "30s",
+        "templating": {"list": list(variables)},
+        "annotations": {"list": list(annotations)},
+        "links": [to_others, to_language],
+        "panels": placed([each for row in rows for each in row]),
+    }

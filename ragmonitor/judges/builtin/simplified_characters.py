@@ -1,6 +1,6 @@
 """Traditional Chinese characters, and the simplified ones in the same order.
 
-Made by tools/simplified_table.py from TSCharacters.txt of Open Chinese Convert (OpenCC),
+Made from TSCharacters.txt of Open Chinese Convert (OpenCC),
 https://github.com/BYVoid/OpenCC, Copyright Carbo Kuo, licensed under the Apache License 2.0.
 """
 

@@ -39,7 +39,7 @@ def test_an_alarm_opens_an_incident_that_names_its_cause():
     """With what moved, since when, and the answers behind it."""
     explain = Explained(document())
     scene = Scene(explain)
-    scene.keeper.alarm(replace(raised(), examples=(example(),)))
+    scene.alarm(replace(raised(), examples=(example(),)))
     found = scene.incident
     assert found.is_open
     assert explain.asked == [("hallucination", START_S - 120)]
@@ -58,14 +58,14 @@ def test_an_alarm_opens_an_incident_that_names_its_cause():
 def test_alarms_that_are_on_together_are_one_incident_until_the_last_is_cleared():
     """Hallucination leads, whatever was first."""
     scene = Scene()
-    scene.keeper.alarm(raised("weak_retrieval", kind="input"))
-    scene.keeper.alarm(raised("faithfulness"))
-    scene.keeper.alarm(raised("hallucination"))
+    scene.alarm(raised("weak_retrieval", kind="input"))
+    scene.alarm(raised("faithfulness"))
+    scene.alarm(raised("hallucination"))
     assert scene.incident.leading.signal == "hallucination"
-    scene.keeper.alarm(cleared("hallucination", at_s=START_S + 60))
-    scene.keeper.alarm(cleared("weak_retrieval", at_s=START_S + 60))
+    scene.alarm(cleared("hallucination", at_s=START_S + 60))
+    scene.alarm(cleared("weak_retrieval", at_s=START_S + 60))
     assert scene.incident.is_open
-    scene.keeper.alarm(cleared("faithfulness", at_s=START_S + 60))
+    scene.alarm(cleared("faithfulness", at_s=START_S + 60))
     assert not scene.incident.is_open
     assert scene.notices.occasions == ["raised", "cleared"]
 
@@ -74,7 +74,7 @@ def test_evidence_that_comes_later_names_the_cause_and_people_are_told_once():
     """Until then the incident says that none is known, or that it is everywhere."""
     explain = Explained()
     scene = Scene(explain)
-    scene.keeper.alarm(raised())
+    scene.alarm(raised())
     assert scene.incident.cause.kind == "unknown"
     explain.found = replace(explain.found, is_everywhere=True)
     scene.pass_time(2, on("hallucination"))
@@ -92,7 +92,7 @@ def test_a_name_stays_when_the_evidence_fades():
     """After the cause is gone its answers are good again; the incident still says what it was."""
     explain = Explained(document())
     scene = Scene(explain)
-    scene.keeper.alarm(raised())
+    scene.alarm(raised())
     explain.found = Explained(is_everywhere=True).found
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.named is not None
@@ -102,7 +102,7 @@ def test_a_name_stays_when_the_evidence_fades():
 def test_the_slice_of_an_alarm_of_its_own_is_named_at_once():
     """Nothing has to be looked for."""
     scene = Scene()
-    scene.keeper.alarm(raised("hallucination{route=billing}", kind="slice"))
+    scene.alarm(raised("hallucination{route=billing}", kind="slice"))
     cause = scene.incident.cause
     assert (cause.kind, cause.name) == ("slice", "route=billing")
 
@@ -114,14 +114,14 @@ def test_answers_of_the_named_cause_come_first():
         replace(each, interaction=replace(each.interaction, attributes={"route": route}))
         for each, route in ((example(1), "/returns"), (example(2), "/other"))
     ]
-    scene.keeper.alarm(replace(raised(), examples=tuple(bad)))
+    scene.alarm(replace(raised(), examples=tuple(bad)))
     assert [each.id for each in scene.incident.answers] == ["i-2", "i-1"]
 
 
 def test_a_judge_that_changed_is_named_before_any_document():
     """Its verdicts changed everywhere; documents would be named for no fault of theirs."""
     scene = Scene(Explained(document()))
-    scene.keeper.alarm(raised())
+    scene.alarm(raised())
     scene.pass_time(2, on("hallucination", cause=JUDGE_CAUSE))
     assert scene.incident.cause.kind == "judge"
 
@@ -132,7 +132,7 @@ def test_control_characters_of_others_are_in_no_incident():
     bad = example(1, text=hostile)
     asked = replace(bad.interaction, query=hostile, attributes={hostile: hostile})
     scene = Scene(Explained(document(hostile)), service_version=hostile)
-    scene.keeper.alarm(replace(raised(), examples=(replace(bad, interaction=asked),)))
+    scene.alarm(replace(raised(), examples=(replace(bad, interaction=asked),)))
     found = scene.incident
     assert found.answers[0].question == "a]0;ownedbc  d"
     kept = found.model_dump_json()
@@ -146,7 +146,7 @@ def test_control_characters_of_others_are_in_no_incident():
 def test_an_incident_goes_on_after_a_restart():
     """The next run keeps it up to date, and closes it."""
     first = Scene()
-    first.keeper.alarm(raised())
+    first.alarm(raised())
     second = Scene(Explained(document()), beside=first)
     second.pass_time(60, on("hallucination"))
     assert second.incident.cause.name == "handbook.md"
@@ -161,7 +161,7 @@ def test_of_two_processes_one_opens_it_and_one_tells_people():
     second = Scene(beside=first)
     second.keeper.export(report(2))
     second.pass_time(0, on("hallucination"))
-    first.keeper.alarm(raised())
+    first.alarm(raised())
     first.pass_time(2, on("hallucination"))
     second.pass_time(2, on("hallucination"))
     assert first.notices.occasions + second.notices.occasions == ["raised"]
@@ -172,10 +172,10 @@ def test_a_process_that_is_a_tick_behind_neither_closes_it_nor_opens_another():
     """Its snapshot is older than the alarm, or than its end."""
     first = Scene()
     second = Scene(beside=first)
-    first.keeper.alarm(raised())
+    first.alarm(raised())
     second.pass_time(2, NONE)
     assert first.incident.is_open
-    first.keeper.alarm(cleared(at_s=START_S + 60))
+    first.alarm(cleared(at_s=START_S + 60))
     second.pass_time(2, on("hallucination"))
     assert not first.incident.is_open
     first.now_s += GRACE_S
@@ -187,8 +187,8 @@ def test_a_process_that_is_a_tick_behind_neither_closes_it_nor_opens_another():
 def test_an_alarm_that_is_raised_again_is_another_incident():
     """Also where only its state is seen."""
     scene = Scene()
-    scene.keeper.alarm(raised())
-    scene.keeper.alarm(cleared(at_s=START_S + 60))
+    scene.alarm(raised())
+    scene.alarm(cleared(at_s=START_S + 60))
     later = replace(on(), alarms=(state(since_s=START_S + 600),))
     scene.pass_time(600, later)
     assert len(scene.journal.recent()) == 2
@@ -202,11 +202,11 @@ def test_incidents_are_bounded_in_number_and_age():
     scene = Scene()
     for _ in range(MAX_INCIDENTS + 20):
         scene.now_s += 60
-        scene.keeper.alarm(raised(at_s=scene.now_s))
-        scene.keeper.alarm(cleared(at_s=scene.now_s))
+        scene.alarm(raised(at_s=scene.now_s))
+        scene.alarm(cleared(at_s=scene.now_s))
     assert len(scene.journal.recent()) == MAX_INCIDENTS
     scene.now_s += MAX_AGE_S + 61
-    scene.keeper.alarm(raised(at_s=scene.now_s))
+    scene.alarm(raised(at_s=scene.now_s))
     assert len(scene.journal.recent()) == 1
 
 
@@ -214,7 +214,7 @@ def test_incidents_are_bounded_in_number_and_age():
 def test_a_stricter_policy_shows_no_text_that_an_earlier_one_kept(content):
     """No question, no document."""
     first = Scene(Explained(document()))
-    first.keeper.alarm(replace(raised(), examples=(example(),)))
+    first.alarm(replace(raised(), examples=(example(),)))
     second = Scene(beside=first, content=content)
     kept = second.incident.model_dump_json()
     assert "handbook" not in kept
@@ -235,7 +235,7 @@ def test_a_private_attribute_is_in_no_incident():
     scene.keeper.export(
         replace(report(2), interaction=replace(private, id="i-2", query="Another?"))
     )
-    scene.keeper.alarm(replace(raised(), examples=(replace(example(1), interaction=private),)))
+    scene.alarm(replace(raised(), examples=(replace(example(1), interaction=private),)))
     assert len(scene.incident.answers) == 2
     assert "ada@x.org" not in scene.incident.model_dump_json()
     assert "/returns" in scene.incident.model_dump_json()

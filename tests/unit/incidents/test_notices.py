@@ -128,8 +128,8 @@ def test_a_name_or_a_text_hides_no_address_behind_other_words(service, link):
     assert not re.search(r"<(https|a )|\](\(|\[|:)", text)
 
 
-def test_a_receiver_that_hangs_holds_up_neither_us_nor_others():
-    """It drops its oldest notices beyond a bound, and each is counted."""
+def test_a_receiver_that_hangs_does_not_hold_us_up():
+    """The oldest notices beyond a bound are dropped, and each is counted."""
     release, lost = threading.Event(), Counts()
     with server(release=release) as (slow, received), server() as (quick, posted):
         sends = notifier(f"json://{slow}/a", f"json://{quick}/b", lost=lost)

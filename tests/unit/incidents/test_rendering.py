@@ -80,7 +80,7 @@ def test_what_is_everywhere_is_said_so_and_no_noise_with_it():
     """What happened before stands beside, as no proof; and a shift of the mix."""
     event = Event(kind="deployment", name="1.1", at_s=START_S - 200, attributes={})
     scene = Scene(Explained(is_everywhere=True, events=(event,), mix=("route", Mix(0.2, 0.8))))
-    scene.keeper.alarm(raised())
+    scene.alarm(raised())
     page = as_markdown(scene.incident)
     assert "it is everywhere" in page
     assert "deployment 1.1" in page

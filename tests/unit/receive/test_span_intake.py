@@ -27,7 +27,7 @@ def empty(max_bytes: int = 64 * MIB, max_traces: int = 1_000) -> tuple[OpenTrace
         age_s=60.0,
         clock=ManualClock(),
     )
-    return traces, SpanIntake(traces, token=None, retry_after_s=1.0)
+    return traces, SpanIntake(traces)
 
 
 def of_one_scope(name: str, spans: int) -> ExportTraceServiceRequest:

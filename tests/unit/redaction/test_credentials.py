@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.redaction.credentials import is_secret_under, secrets_in
+from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without_secrets
 from ragmonitor.redaction.detections import redacted
 from tests.support.timing import seconds
 from tests.unit.redaction.formats import SECRETS
@@ -28,6 +28,29 @@ def test_what_a_provider_gives_out_is_found_by_its_format(around: str):
     for secret in KEYS:
         text = around.format(secret)
         assert secret[-6:] not in redacted(text, secrets_in(text)), secret
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "whsec_FM710aunQi+EPCqPbrk9JwTm",
+        "glsa_NULVNRg40/LE_WWAkGZpZXxy",
+        f"ABSK{'Xpy0y9cn/R=' * 12}",
+        f"$2a$14${'NAA/yzC6YV9' * 5}"[:60],
+        "$argon2id$v=19$m=65536,t=3$KcdY,RNfulk/ynY",
+        "dbtc_qwcc6ueg=a9kqYCUHeFl4bc_=dUWQh",
+    ],
+)
+def test_signs_of_base64_do_not_hide_a_key(secret: str):
+    """However short the runs of letters and digits between them are."""
+    assert secret[-6:] not in without_secrets(f"Use {secret} for this.")
+
+
+def test_a_value_that_begins_as_a_placeholder_is_none():
+    """Generated passwords begin with any sign; `$NAME`, `%(name)s` and `****` stay."""
+    assert secrets_in("SECRET_KEY = '%Iy$qnwg4MEnstVmr9QumL#n4ZzBkdG*vV3R'")
+    for text in ("'$SECRET_KEY'", "'%(secret_key)s'", "'${SECRET_KEY}'", "'**********'"):
+        assert secrets_in(f"SECRET_KEY = {text}") == []
 
 
 @pytest.mark.parametrize(
