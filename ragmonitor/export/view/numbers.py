@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from ragmonitor.export.service_state import alarm_record, estimate_record, threshold_days
+from ragmonitor.export.service_state import alarm_record, means, threshold_days
 from ragmonitor.export.view.history import Column, Interval
-from ragmonitor.records import Estimate, GaugeValue, SeriesKey, Snapshot, Window
+from ragmonitor.records import GaugeValue, Snapshot
 from ragmonitor.semconv import metrics as names
-
-
-def _means(snapshot: Snapshot) -> Iterator[tuple[SeriesKey, Window, Estimate, float]]:
-    """Yield each known mean over all answers: whose, of which window, its interval, of how many."""
-    for each in snapshot.means:
-        if each.estimate is not None and not each.key.dimension:
-            yield each.key, each.window, each.estimate, each.judged
 
 
 def intervals(snapshot: Snapshot) -> dict[Column, Interval]:
     """Return the means of the last hour over all answers, with their intervals."""
     return {
-        (key.signal, key.judge): (estimate.mean, estimate.lower, estimate.upper)
-        for key, window, estimate, _ in _means(snapshot)
-        if window == "1h"
+        (each.key.signal, each.key.judge): (
+            each.estimate.mean,
+            each.estimate.lower,
+            each.estimate.upper,
+        )
+        for each in snapshot.means
+        if each.window == "1h" and each.estimate is not None and not each.key.dimension
     }
 
 
@@ -38,7 +34,7 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
     threshold = threshold_days(snapshot)
     gauges = _Gauges(snapshot.gauges)
     return {
-        "numbers": _numbers(snapshot),
+        "numbers": [each for each in means(snapshot) if not each["dimension"]],
         "alarms": [
             alarm_record(each)
             # Evidence in shares of the threshold: 1 raises the alarm.
@@ -61,14 +57,6 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
         ],
         "people_agree": gauges.interval(names.FEEDBACK_AGREEMENT, judge=judge),
     }
-
-
-def _numbers(snapshot: Snapshot) -> list[dict[str, Any]]:
-    return [
-        {"signal": key.signal, "judge": key.judge, "window": window, "scored": round(scored)}
-        | estimate_record(estimate)
-        for key, window, estimate, scored in _means(snapshot)
-    ]
 
 
 class _Gauges:
