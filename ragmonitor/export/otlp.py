@@ -174,7 +174,10 @@ def _fill(target: Any, attributes: Mapping[str, Any]) -> None:
     for key, value in attributes.items():
         pair = target.add()
         pair.key = key
-        _put(pair.value, value)
+        if isinstance(value, str):  # as nearly always
+            pair.value.string_value = value
+        else:
+            _put(pair.value, value)
 
 
 def _put(target: Any, value: Any) -> None:
