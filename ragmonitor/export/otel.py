@@ -16,8 +16,8 @@ from ragmonitor.export.providers import Destination
 from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
 from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
 from ragmonitor.records import (
+    FAILURES,
     AlarmEvent,
-    Cause,
     Generation,
     Interaction,
     Report,
@@ -29,13 +29,6 @@ from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Cost, unknown_cost
 from ragmonitor.semconv import conventions as names
-
-_JUDGE_FAILED = (
-    Cause.JUDGE_ERROR,
-    Cause.JUDGE_REFUSED,
-    Cause.JUDGE_TIMEOUT,
-    Cause.UNREADABLE,
-)
 
 
 class OtelExporter:
@@ -266,6 +259,6 @@ def _failure(report: Report) -> Unscored | None:
     if report.assessment is not None:
         return None
     for evaluation in report.evaluations:
-        if isinstance(evaluation, Unscored) and evaluation.cause in _JUDGE_FAILED:
+        if isinstance(evaluation, Unscored) and evaluation.cause in FAILURES:
             return evaluation
     return None

@@ -22,8 +22,8 @@ from ragmonitor.export.content import (
     size_bytes,
 )
 from ragmonitor.records import (
+    FAILURES,
     AlarmEvent,
-    Cause,
     Chunk,
     Evaluation,
     Example,
@@ -75,20 +75,6 @@ _OUTPUT_TOKENS: Final = (names.GENAI_USAGE_OUTPUT_TOKENS, names.OI_TOKENS_COMPLE
 _DOCUMENTS: Final = [names.OI_DOCUMENT.format(n=n) for n in range(MAX_DOCUMENTS)]
 _MESSAGES: Final = [names.OI_LLM_INPUT_MESSAGE.format(n=n) for n in range(MAX_MESSAGES)]
 _EVALUATIONS: Final = [names.OI_EVALUATION.format(n=n) for n in range(MAX_EVALUATIONS)]
-
-_FAILURES: Final = frozenset(
-    {
-        Cause.JUDGE_ERROR,
-        Cause.JUDGE_REFUSED,
-        Cause.JUDGE_TIMEOUT,
-        Cause.JUDGE_DOWN,
-        Cause.UNREADABLE,
-        Cause.EVALUATOR_ERROR,
-        Cause.INTERNAL_ERROR,
-    }
-)
-"""Causes by which an evaluation ended in an error. A refusal, an answer without claims and a
-question that was not asked are none."""
 
 
 def root_name(interaction: Interaction) -> str:
@@ -267,7 +253,7 @@ def event_attributes(
     else:
         cause, explanation = evaluation.cause, evaluation.detail
         attributes[names.EVALUATION_UNSCORED] = cause.value
-        attributes[names.OTEL_ERROR_TYPE] = cause.value if cause in _FAILURES else None
+        attributes[names.OTEL_ERROR_TYPE] = cause.value if cause in FAILURES else None
     attributes[names.GENAI_EVALUATION_EXPLANATION] = _explanation(explanation, policy)
     return _known(attributes)
 

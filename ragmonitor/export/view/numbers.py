@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ragmonitor.export.service_state import alarm_record, means, threshold_days
+from ragmonitor.export.service_state import alarm_record, means, states, threshold_days
 from ragmonitor.export.view.history import Column, Interval
-from ragmonitor.records import GaugeValue, Snapshot
+from ragmonitor.records import Snapshot
 from ragmonitor.semconv import metrics as names
 
 
@@ -32,7 +32,11 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
         judge: The judge of a sample; None: there is none.
     """
     threshold = threshold_days(snapshot)
-    gauges = _Gauges(snapshot.gauges)
+    series = {(name, labels): value for group in states(snapshot) for name, labels, value in group}
+    agreement = {
+        bound: series.get((names.FEEDBACK_AGREEMENT, (judge, bound)))
+        for bound in ("mean", "lower", "upper")
+    }
     return {
         "numbers": [each for each in means(snapshot) if not each["dimension"]],
         "alarms": [
@@ -46,39 +50,15 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
         "marks": snapshot.records.get("events", ()),
         "views": list(snapshot.views),
         "sampling": {
-            "per_second": gauges.value(names.ARRIVALS),
-            "rate": gauges.value(names.SAMPLING_RATE, judge=judge),
-            "asked": gauges.value(names.MAX_SAMPLING_RATE, judge=judge),
-            "missing": gauges.value(names.MISSING_RATIO, judge=judge),
+            "per_second": series.get((names.ARRIVALS, ())),
+            "rate": series.get((names.SAMPLING_RATE, (judge,))),
+            "asked": series.get((names.MAX_SAMPLING_RATE, (judge,))),
+            "missing": series.get((names.MISSING_RATIO, (judge,))),
         },
         "budget": [
-            labels | {"limit": limit, "left": gauges.value(names.BUDGET_LEVEL, **labels)}
-            for labels, limit in gauges.all(names.BUDGET_LIMIT)
+            {"unit": labels[0], "per": labels[1], "limit": limit}
+            for (name, labels), limit in series.items()
+            if name == names.BUDGET_LIMIT
         ],
-        "people_agree": gauges.interval(names.FEEDBACK_AGREEMENT, judge=judge),
+        "people_agree": None if agreement["upper"] is None else agreement,
     }
-
-
-class _Gauges:
-    """Finds gauges by name and labels."""
-
-    def __init__(self, gauges: tuple[GaugeValue, ...]) -> None:
-        self._by_name: dict[str, list[tuple[dict[str, str], float]]] = {}
-        for each in gauges:
-            self._by_name.setdefault(each.name, []).append((dict(each.labels), each.value))
-
-    def all(self, name: str) -> list[tuple[dict[str, str], float]]:
-        """Return labels and values of every gauge of a name."""
-        return self._by_name.get(name, [])
-
-    def value(self, name: str, **labels: str | None) -> float | None:
-        """Return the value of the gauge with these labels; None: there is none."""
-        wanted = labels.items()
-        return next((value for has, value in self.all(name) if has.items() >= wanted), None)
-
-    def interval(self, name: str, **labels: str | None) -> dict[str, float | None] | None:
-        """Return a mean and the ends of its interval; None: it is not known."""
-        ends = {
-            bound: self.value(name, **labels, bound=bound) for bound in ("mean", "lower", "upper")
-        }
-        return None if ends["upper"] is None else ends
