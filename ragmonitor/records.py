@@ -471,6 +471,21 @@ class Cause(StrEnum):
     INTERNAL_ERROR = "internal_error"
 
 
+FAILURES: Final = frozenset(
+    {
+        Cause.JUDGE_ERROR,
+        Cause.JUDGE_REFUSED,
+        Cause.JUDGE_TIMEOUT,
+        Cause.JUDGE_DOWN,
+        Cause.UNREADABLE,
+        Cause.EVALUATOR_ERROR,
+        Cause.INTERNAL_ERROR,
+    }
+)
+"""Causes by which an evaluation ended in an error. A refusal, an answer without claims and a
+question that was not asked are none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
     """One score of one answer."""

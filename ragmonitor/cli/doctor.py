@@ -247,17 +247,14 @@ def _exporters(settings: Settings) -> Iterator[Check]:
         if isinstance(exporter, JsonLines):
             yield _writable("jsonl", exporter.path, "EXPORTERS", "every report would be lost")
         elif isinstance(exporter, PostingExporter):
-            recipient = exporter.recipient
-            name = recipient.name.lower()
+            name = exporter.name.lower()
             try:
                 exporter.check(TIMEOUT_S)
             except DeliveryError as error:
-                remedy = (
-                    f"correct {PREFIX}EXPORTERS or {recipient.key_setting}, or start the server"
-                )
+                remedy = f"correct {PREFIX}EXPORTERS or {exporter.key_setting}, or start the server"
                 yield Check(name, "failed", str(error), remedy)
             else:
-                yield Check(name, "ok", f"{shown(recipient.address)}: takes scores")
+                yield Check(name, "ok", f"{shown(exporter.address)}: takes scores")
 
 
 def _stream(settings: Settings) -> Iterator[Check]:

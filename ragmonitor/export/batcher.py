@@ -96,47 +96,43 @@ class Batcher(Generic[Item]):
         """Guards everything below; notified when there is work, and when some is done."""
         self._waiting: deque[tuple[Item, int]] = deque()
         self._waiting_bytes = 0
-        self._taken = self._finished = self._missed = self._told = 0
-        """How many items were taken, done with, and sent in vain; the last as of the last flush."""
+        self._taken = self._finished = self._missed = 0
+        """How many items were taken, done with, and sent in vain; the last since the last flush."""
+        self._wanted = 0
+        """A flush waits for so many to be done with; until then no batch lingers."""
         self._in_hand = 0
         """Items of the batch that is being sent, and that nobody has counted as lost."""
-        self._flushes = 0
-        """The number of flushes that wait; batches then go out without lingering."""
         self._thread: threading.Thread | None = None
 
     def put(self, item: Item, size: int) -> None:
         """Take an item of so many bytes, or count it as lost. Never waits for the network."""
         limits = self._limits
         with self._changed:
-            why = "closed" if self._closed else ""
-            if not why and (
+            is_full = (
                 len(self._waiting) >= limits.max_items
                 or self._waiting_bytes + size > limits.max_bytes
-            ):
-                why = "full"
-            if not why:
+            )
+            if not (self._closed or is_full):
                 self._waiting.append((item, size))
                 self._waiting_bytes += size
                 self._taken += 1
                 self._start()
                 if len(self._waiting) in (1, limits.max_batch_items):
                     self._changed.notify_all()
-        if why:
-            self._lose(1, why)
-            problem = f"{self.name}: more comes than is taken, or after the end; the newest is lost"
-            record_problem("export", problem)
+                return
+        self._lose(1, "closed" if self._closed else "full")
+        problem = f"{self.name}: more comes than is taken, or after the end; the newest is lost"
+        record_problem("export", problem)
 
     def flush(self, timeout_s: float) -> bool:
         """Send what waits; return whether all that was sent since the last flush was taken."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            goal = self._taken
+            goal = self._wanted = self._taken
             started = self._finished >= goal or self._start()
-            self._flushes += 1
             self._changed.notify_all()
             if started:
                 self._changed.wait_for(lambda: self._finished >= goal, timeout_s)
-            self._flushes -= 1
         # The interpreter is going down and starts no thread any more.
         while not started and (left_s := deadline - time.monotonic()) > 0:
             batch = self._batch()
@@ -144,7 +140,7 @@ class Batcher(Generic[Item]):
                 break
             self._deliver(batch, left_s)
         with self._changed:
-            missed, self._told = self._missed - self._told, self._missed
+            missed, self._missed = self._missed, 0
             return self._finished >= goal and not missed
 
     def close(self) -> None:
@@ -191,7 +187,7 @@ class Batcher(Generic[Item]):
                 self._changed.wait_for(
                     lambda: (
                         self._closed
-                        or self._flushes
+                        or self._finished < self._wanted
                         or len(self._waiting) >= limits.max_batch_items
                     ),
                     limits.linger_s,

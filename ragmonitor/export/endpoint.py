@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import HttpServer, Receive, Reply
 from ragmonitor.export.view.access import Access, is_loopback
-from ragmonitor.runtime.guard import logger, shielded
+from ragmonitor.runtime.guard import logger
 
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
@@ -29,7 +29,6 @@ _ANOTHER_NAME: Final = Reply(
 )
 _THIS_MACHINE: Final = Access()
 """Keeps out a website whose name is made to point here (DNS rebinding), as from the page."""
-_BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 
 
 class Pages(Protocol):
@@ -135,10 +134,7 @@ class Endpoint:
             refusal = _THIS_MACHINE.refusal(headers) if is_loopback(self._host) else None
             return self._states() if refusal is None else _ANOTHER_NAME
         if path != METRICS and self._pages is not None:
-            reply: Reply | None = _BROKEN
-            with shielded("view"):
-                reply = self._pages.reply(target, headers)
-            return reply or _NOT_FOUND
+            return self._pages.reply(target, headers) or _NOT_FOUND
         return self._metrics(parsed.query, headers) if path in ("", METRICS) else _NOT_FOUND
 
     def _metrics(self, query: str, headers: Message) -> Reply:

@@ -1,4 +1,4 @@
-"""The counters, gauges and histograms of one process, and the values that their labels may take."""
+"""The series of one process, and the values that their labels may take."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ import time
 import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    SummaryMetricFamily,
-)
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Exemplar
+from prometheus_client.samples import Exemplar, Sample
 from prometheus_client.utils import floatToGoString
 
+from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.printable import encodable
-from ragmonitor.semconv.metrics import TABLE
+from ragmonitor.semconv import metrics
+
+Values = tuple[str, ...]
+"""The values of a series' labels, in the order of the table, the service first."""
+State = tuple[str, tuple[object, ...], float]
+"""A number of the current state: the name of its series, its labels but for the service, itself."""
 
 OTHER = "other"
-MAX_LABEL_VALUES = 50
+MAX_LABEL_VALUES = 100
 MAX_LABEL_LENGTH = 120
 
 _CONTROLS = ("Cc", "Zl", "Zp")
@@ -47,7 +46,7 @@ class Labels:
         """Return the value, cleaned, or `other` if this label has had too many different ones.
 
         Args:
-            label: Its name, or whatever else the bound is for.
+            label: Its name.
             value: Usually text; of anything else its `str`.
         """
         seen = self._seen[label]
@@ -61,13 +60,6 @@ class Labels:
         seen.add(clean)
         return clean
 
-    def part(self, dimension: object, group: object) -> tuple[str, str]:
-        """Return the labels of a part of the traffic; each dimension has a bound of its own."""
-        if not dimension:
-            return "", ""
-        clean = self.value("dimension", dimension)
-        return clean, self.value(f"group of {clean}", group)
-
 
 def cleaned(value: object) -> str:
     """Return text that fits into a label: of bounded length, encodable, without control characters.
@@ -80,129 +72,121 @@ def cleaned(value: object) -> str:
     return "".join(" " if unicodedata.category(c) in _CONTROLS else c for c in text)
 
 
-class Series:
-    """One counter or gauge."""
+class _Histogram:
+    """One histogram. Only one thread observes; any may read meanwhile."""
 
-    __slots__ = ("_lock", "value")
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-        self.value = 0.0
-
-    def inc(self, amount: float = 1) -> None:
-        """Count, from any thread."""
-        with self._lock:
-            self.value += amount
-
-    def set(self, value: float) -> None:
-        """Show a value."""
-        self.value = float(value)
-
-
-class Histogram:
-    """One histogram or summary. Only one thread observes; any may read meanwhile."""
-
-    __slots__ = ("_bounds", "counts", "exemplars", "total")
+    __slots__ = ("bounds", "counts", "exemplars", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
         self.counts = [0.0] * (len(bounds) + 1)
         self.exemplars: dict[int, Exemplar] = {}
         """The newest of each bucket."""
         self.total = 0.0
 
-    def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
-        """Take in one amount; what is no number is left out."""
-        if math.isnan(amount):
-            return
-        place = bisect_left(self._bounds, amount)
-        self.total += amount
-        self.counts[place] += 1.0
-        if exemplar:
-            self.exemplars[place] = Exemplar(exemplar, amount, time.time())
-
-    def buckets(self) -> list[Any]:
-        """Return the bound of each bucket, how many amounts are up to it, and its exemplar."""
-        bounds = map(floatToGoString, (*self._bounds, math.inf))
-        return [
-            (bound, count, self.exemplars.get(place))
-            for place, (bound, count) in enumerate(
-                zip(bounds, accumulate(self.counts), strict=True)
-            )
-        ]
-
 
 class Instruments(Collector):
-    """Every series of the table that is counted here, by name and labels."""
+    """Every series of the table, by name and labels: what is counted here, and the state of now."""
 
-    def __init__(self, service: str, labels: Labels) -> None:
-        """Begin at zero.
-
-        Args:
-            service: The first label's value in every series.
-            labels: What every value of a label passes through.
-        """
+    def __init__(self, service: str) -> None:
+        """Begin at zero; `service` is the first label's value in every series."""
         self._service = service
-        self._labels = labels
+        self._labels = Labels()
         self._lock = threading.Lock()
-        self._series: dict[str, dict[tuple[str, ...], Any]] = {
-            metric.name: {} for metric in TABLE.values() if not metric.derived
-        }
+        self._numbers: dict[str, dict[Values, float]] = {name: {} for name in metrics.TABLE}
+        self._histograms: dict[str, dict[Values, _Histogram]] = {name: {} for name in metrics.TABLE}
+        self._totals: dict[tuple[str, tuple[object, ...]], float] = {}
+        self._state: set[tuple[str, Values]] = set()
 
-    def counter(self, name: str, *labels: object) -> Series:
-        """Return a counter's series with these labels, in the order of the table."""
-        return self._found(name, labels)  # type: ignore[no-any-return]
+    def count(self, name: str, *labels: object, n: float = 1) -> None:
+        """Count, from any thread."""
+        numbers = self._numbers[name]
+        values = self._values(name, labels, numbers)
+        with self._lock:
+            numbers[values] = numbers.get(values, 0.0) + n
 
-    def gauge(self, name: str, *labels: object) -> Series:
-        """Return a gauge's series."""
-        return self._found(name, labels)  # type: ignore[no-any-return]
+    def count_to(self, total: float, name: str, *labels: object) -> None:
+        """Count what a total has grown by since it was given last; it never falls."""
+        more = total - self._totals.get((name, labels), 0.0)
+        self.count(name, *labels, n=max(0.0, more))
+        if more > 0:
+            self._totals[name, labels] = total
 
-    def histogram(self, name: str, *labels: object) -> Histogram:
-        """Return a histogram's series; a summary is observed alike, without exemplars."""
-        return self._found(name, labels)  # type: ignore[no-any-return]
+    def set(self, value: float, name: str, *labels: object) -> None:
+        """Show a value until it is removed."""
+        numbers = self._numbers[name]
+        numbers[self._values(name, labels, numbers)] = float(value)
 
     def remove(self, name: str, *labels: object) -> None:
         """Forget a series, if it is there."""
-        self._series[name].pop(self._values(name, labels), None)
+        numbers = self._numbers[name]
+        numbers.pop(self._values(name, labels, numbers), None)
+
+    def show(self, state: Iterable[Iterable[State]]) -> None:
+        """Show the current state: gauges that are not in it any more go, counters are totals.
+
+        Args:
+            state: In groups; one that cannot be read does not take the others along.
+        """
+        shown: set[tuple[str, Values]] = set()
+        for group in state:
+            with shielded("metrics"):
+                for name, labels, value in group:
+                    if metrics.TABLE[name].kind == "counter":
+                        self.count_to(value, name, *labels)
+                    else:
+                        self.set(value, name, *labels)
+                        shown.add((name, self._values(name, labels, self._numbers[name])))
+        for name, values in self._state - shown:
+            self._numbers[name].pop(values, None)
+        self._state = shown
+
+    def observe(
+        self, amount: float, name: str, *labels: object, exemplar: dict[str, str] | None = None
+    ) -> None:
+        """Take an amount into a histogram; what is no number is left out."""
+        if math.isnan(amount):
+            return
+        histograms = self._histograms[name]
+        values = self._values(name, labels, histograms)
+        histogram = histograms.get(values)
+        if histogram is None:
+            histogram = histograms[values] = _Histogram(metrics.TABLE[name].buckets)
+        place = bisect_left(histogram.bounds, amount)
+        histogram.total += amount
+        histogram.counts[place] += 1.0
+        if exemplar:
+            histogram.exemplars[place] = Exemplar(exemplar, amount, time.time())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family with its series."""
-        for name, found in self._series.items():
-            row = TABLE[name]
-            labels = ("service", *row.labels)
-            some = list(found.items())
-            if row.kind == "histogram":
-                histogram = HistogramMetricFamily(name, row.help, labels=labels)
-                for values, each in some:
-                    histogram.add_metric(values, each.buckets(), each.total)
-                yield histogram
-            elif row.kind == "summary":
-                summary = SummaryMetricFamily(name, row.help, labels=labels)
-                for values, each in some:
-                    summary.add_metric(values, sum(each.counts), each.total)
-                yield summary
-            else:
-                make = CounterMetricFamily if row.kind == "counter" else GaugeMetricFamily
-                family = make(name, row.help, labels=labels)
-                for values, each in some:
-                    family.add_metric(values, each.value)
-                yield family
+        """Yield every family with its samples."""
+        for family in families():
+            row = metrics.TABLE[family.name]
+            names = ("service", *row.labels)
+            for values, number in list(self._numbers[row.name].items()):
+                labels = dict(zip(names, values, strict=True))
+                family.samples.append(Sample(row.series, labels, number))
+            for values, histogram in list(self._histograms[row.name].items()):
+                labels = dict(zip(names, values, strict=True))
+                counts = list(accumulate(histogram.counts))
+                for n, bound in enumerate((*histogram.bounds, math.inf)):
+                    end: str = floatToGoString(bound)  # type: ignore[no-untyped-call]
+                    limits = labels | {"le": end}
+                    exemplar = histogram.exemplars.get(n)
+                    family.add_sample(f"{row.name}_bucket", limits, counts[n], exemplar=exemplar)
+                family.add_sample(f"{row.name}_count", labels, counts[-1])
+                family.add_sample(f"{row.name}_sum", labels, histogram.total)
+            yield family
 
-    def _found(self, name: str, labels: tuple[object, ...]) -> Any:
-        of_name = self._series[name]
-        series = of_name.get((self._service, *labels))  # type: ignore[arg-type]
-        if series is not None:  # as nearly always
-            return series
-        values = self._values(name, labels)
-        with self._lock:
-            if values not in of_name:
-                row = TABLE[name]
-                is_number = row.kind in ("counter", "gauge")
-                of_name[values] = Series(self._lock) if is_number else Histogram(row.buckets)
-            return of_name[values]
+    def _values(self, name: str, labels: Sequence[object], known: Container[Values]) -> Values:
+        given: tuple[object, ...] = (self._service, *labels)
+        if given in known:  # as nearly always
+            return given  # type: ignore[return-value]
+        names = ("service", *metrics.TABLE[name].labels)
+        return tuple(self._labels.value(*each) for each in zip(names, given, strict=True))
 
-    def _values(self, name: str, labels: Sequence[object]) -> tuple[str, ...]:
-        names = ("service", *TABLE[name].labels)
-        return tuple(
-            self._labels.value(*each) for each in zip(names, (self._service, *labels), strict=True)
-        )
+
+def families() -> Iterator[Metric]:
+    """Yield every family that may ever be scraped, without samples."""
+    for row in metrics.TABLE.values():
+        yield Metric(row.name, row.help, row.kind)

@@ -148,8 +148,7 @@ def encoded(line: dict[str, Any]) -> bytes:
 class JsonLines(Exporter):
     """Appends every report to a file, each with one write; several processes may share the file.
 
-    The file is opened at the first report, and again after it was moved away or a write failed. It
-    is made for its owner alone, as is its folder where that is missing.
+    The file is made for its owner alone, as is its folder where that is missing.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -166,7 +165,6 @@ class JsonLines(Exporter):
         self.arguments = {"path": path}
         """With these a worker makes another like it."""
         self._context = ExportContext()
-        self._file: int | None = None
         self._torn = False
         """The last line was cut short by a full disk; the next must not be glued to it."""
 
@@ -217,33 +215,14 @@ class JsonLines(Exporter):
             )
 
     def _write(self, data: bytes) -> None:
-        file = self._open()
-        if self._torn:
-            data = b"\n" + data
+        self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _AT_ONCE
+        file = os.open(self.path, flags, FILE_MODE)  # anew: it may have been moved away
         try:
+            data = b"\n" + data if self._torn else data
             written = os.write(file, data)
-        except OSError:
-            self.close()
-            raise
+        finally:
+            os.close(file)
         self._torn = 0 < written < len(data)
         if written < len(data):
-            self.close()
             raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
-
-    def close(self) -> None:
-        """Close the file."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
-
-    def _open(self) -> int:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                if os.path.samestat(self.path.stat(), os.fstat(self._file)):
-                    return self._file
-        self.close()
-        self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        self._file = os.open(
-            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _AT_ONCE, FILE_MODE
-        )
-        return self._file

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from opentelemetry import _logs, trace
-from opentelemetry.context import Context
-from opentelemetry.trace import (
-    INVALID_SPAN,
-    Link,
-    NonRecordingSpan,
-    SpanContext,
-    SpanKind,
-    Status,
-    StatusCode,
-    TraceFlags,
-    TraceState,
-)
 
+from ragmonitor.export import otel_environment as environment
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, clipped
-from ragmonitor.export.otel_environment import captured_content
-from ragmonitor.export.providers import Providers
+from ragmonitor.export.providers import Destination
 from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
+from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
 from ragmonitor.records import (
+    FAILURES,
     AlarmEvent,
-    Cause,
     Generation,
     Interaction,
     Report,
@@ -36,28 +25,14 @@ from ragmonitor.records import (
     SpanReference,
     Unscored,
 )
+from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Cost, unknown_cost
 from ragmonitor.semconv import conventions as names
 
-if TYPE_CHECKING:
-    from ragmonitor.export.providers import Tracer
-
-Step = Retrieval | Generation
-
-_JUDGE_FAILED = (
-    Cause.JUDGE_ERROR,
-    Cause.JUDGE_REFUSED,
-    Cause.JUDGE_TIMEOUT,
-    Cause.UNREADABLE,
-)
-
 
 class OtelExporter:
-    """Emits each interaction as spans, and late scores as carrier spans and log events.
-
-    Every span gets its times and its parent explicitly; no context is ever attached.
-    """
+    """Emits each interaction as spans, and late scores as carrier spans and log events."""
 
     def __init__(
         self,
@@ -71,13 +46,12 @@ class OtelExporter:
         logger_provider: _logs.LoggerProvider | None = None,
         lost: Lost | None = None,
         cost_usd: Cost = unknown_cost,
-        is_repeated: bool = False,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.
 
         Args:
-            service: `service.name` of our own provider, unless `OTEL_*` variables name another.
+            service: `service.name` of our own resource, unless `OTEL_*` variables name another.
             version: `service.version`, likewise, and of every root span; empty: it has none.
             enabled: False: emit nothing.
             content: `none` keeps questions, prompts, chunks, answers and words of them off spans
@@ -88,28 +62,21 @@ class OtelExporter:
             logger_provider: Instead of the application's global one.
             lost: Counts spans and events that did not arrive, by reason, from any thread.
             cost_usd: What an answer cost.
-            is_repeated: Another process may emit the same again; its spans then have the same ids,
-                unless they go to a provider that the application has set.
             clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = enabled
         self._cost_usd = cost_usd
-        self._named = service if is_repeated else None
         self._version = version
-        key = hash_key or PROCESS_KEY
-        self._policy = ContentPolicy(content=content or captured_content("TRACES"), key=key)
-        self._events_policy = ContentPolicy(content=content or captured_content("LOGS"), key=key)
+        key, captured = hash_key or PROCESS_KEY, environment.captured_content
+        self._policy = ContentPolicy(content=content or captured("TRACES"), key=key)
+        self._events_policy = ContentPolicy(content=content or captured("LOGS"), key=key)
         self._remark = (
             "" if content or self._policy.shows else " without texts (content='all' sends them)"
         )
         self._clock_ns = clock_ns
-        self._providers = Providers(
-            service,
-            version=version,
-            tracer_provider=tracer_provider,
-            logger_provider=logger_provider,
-            lost=lost,
-        )
+        resource = partial(environment.resource, service, version)
+        self._traces = Destination("TRACES", tracer_provider, resource, lost)
+        self._events = Destination("LOGS", logger_provider, resource, lost)
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the interaction's spans, with the scores known by now.
@@ -123,14 +90,13 @@ class OtelExporter:
         """
         if not self._enabled:
             return None
-        tracer = self._providers.tracer()
-        self._begin_ids(interaction.id)
         target = interaction.target
-        if target is not None:
-            if tracer is not None and reports:
-                self._emit_carrier(tracer, reports, target)
-        elif tracer is not None:
-            target = self._emit_trace(tracer, interaction, reports)
+        if target is None:
+            emitter = self._traces.find()
+            if emitter is not None:
+                target = emitter.emit(self._root(interaction, reports), interaction.caller)
+        elif reports:
+            self._emit_carrier(reports, target)
         for report in reports:
             self._emit_events(report, target or interaction.caller)
         return target
@@ -139,10 +105,8 @@ class OtelExporter:
         """Emit a late report; one that stands on its root span already is not emitted again."""
         if not (self._enabled and report.late and report.decision.drawn):
             return
-        tracer = self._providers.tracer()
-        if tracer is not None and report.target is not None:
-            self._begin_ids(f"{report.interaction.id} {report.role} {report.judge.name}")
-            self._emit_carrier(tracer, (report,), report.target)
+        if report.target is not None:
+            self._emit_carrier((report,), report.target)
         self._emit_events(report, report.target or report.interaction.caller)
 
     def feedback(self, joined: JoinedFeedback) -> None:
@@ -152,122 +116,122 @@ class OtelExporter:
 
     def alarm(self, event: AlarmEvent) -> None:
         """Emit an alarm as a log event of its own; it belongs to no trace."""
-        logger = self._providers.logger() if self._enabled else None
-        if logger is None:
-            return
-        raised = _logs.SeverityNumber.WARN if event.raised else _logs.SeverityNumber.INFO
-        logger.emit(
-            timestamp=int(event.at_s * 1e9),
-            observed_timestamp=self._clock_ns(),
-            context=_context_of(None),
-            severity_number=raised,
-            event_name=names.ALARM_EVENT,
-            body=str(event),
-            attributes=span_attributes.alarm_attributes(event, policy=self._events_policy),
-        )
+        emitter = self._events.find() if self._enabled else None
+        if emitter is not None:
+            attributes = span_attributes.alarm_attributes(event, policy=self._events_policy)
+            emitter.log(
+                OutgoingEvent(
+                    name=names.ALARM_EVENT,
+                    at_ns=int(event.at_s * 1e9),
+                    attributes=attributes,
+                    body=str(event),
+                    is_warning=event.raised,
+                ),
+                None,
+            )
 
     @property
     def is_applications(self) -> bool:
-        """Whether traces go to a provider that the application has set."""
-        return self._enabled and self._providers.is_applications
+        """Whether traces or log events go to a provider that the application has set."""
+        providers = (self._traces.provider(), self._events.provider())
+        return self._enabled and any(each is not None for each in providers)
 
     def destination(self) -> str:
         """Say where traces go, and whether the texts of answers stand in them."""
         if not self._enabled:
             return "none (export.traces)"
-        place = self._providers.destination()
-        return place + self._remark if place else "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
+        if self._traces.provider() is not None:
+            return f"the application's tracer provider{self._remark}"
+        if environment.otlp_protocol("TRACES") != environment.HTTP:
+            return "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
+        return shown(environment.otlp_address("TRACES")) + self._remark
 
     def flush(self, timeout_s: float) -> bool:
         """Send what is buffered; return whether all of it left in time."""
-        return self._providers.flush(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        flushed = [
+            each.flush(max(0.1, deadline - time.monotonic()))
+            for each in (self._traces, self._events)
+        ]
+        return all(flushed)
 
     def close(self) -> None:
-        """Shut down our own providers, never the application's."""
-        self._providers.close()
+        """Shut down what is ours, never the application's providers."""
+        self._traces.close()
+        self._events.close()
 
-    def _begin_ids(self, of: str) -> None:
-        self._providers.ids.begin("" if self._named is None else f"{self._named} {of}")
-
-    def _emit_trace(
-        self, tracer: Tracer, interaction: Interaction, reports: Sequence[Report]
-    ) -> SpanReference | None:
-        root = tracer.start_span(
-            span_attributes.root_name(interaction),
-            context=_context_of(interaction.caller),
-            kind=SpanKind.INTERNAL,
-            start_time=interaction.started_ns,
+    def _root(self, interaction: Interaction, reports: Sequence[Report]) -> OutgoingSpan:
+        error = interaction.error if interaction.status == "error" else ""
+        return OutgoingSpan(
+            name=span_attributes.root_name(interaction),
+            started_ns=interaction.started_ns,
+            ended_ns=max(interaction.started_ns, interaction.ended_ns),
+            attributes=lambda: span_attributes.root_attributes(
+                interaction,
+                reports,
+                policy=self._policy,
+                cost_usd=self._cost_usd(interaction),
+                version=self._version,
+            ),
+            error=self._description(error),
+            exception=self._exception(error),
+            children=self._steps(interaction),
         )
-        target = _reference_to(root.get_span_context())
-        if target is None or (
-            interaction.caller is not None and target.span_id == interaction.caller.span_id
-        ):
-            return None  # a disabled SDK hands back its parent
-        if root.is_recording():
-            root.set_attributes(
-                span_attributes.root_attributes(
-                    interaction,
-                    reports,
-                    policy=self._policy,
-                    cost_usd=self._cost_usd(interaction),
-                    version=self._version,
-                )
-            )
-            if interaction.status == "error":
-                self._fail(root, interaction.error, interaction.ended_ns)
-            self._emit_steps(tracer, interaction, trace.set_span_in_context(root, Context()))
-        root.end(end_time=max(interaction.started_ns, interaction.ended_ns))
-        return target
 
-    def _emit_steps(self, tracer: Tracer, interaction: Interaction, under: Context) -> None:
+    def _steps(self, interaction: Interaction) -> Iterator[OutgoingSpan]:
         for retrieval in interaction.retrievals:
-            name = span_attributes.retrieval_name(retrieval)
-            self._emit_step(tracer, name, retrieval, span_attributes.retrieval_attributes, under)
+            attributes = partial(span_attributes.retrieval_attributes, retrieval)
+            yield self._step(span_attributes.retrieval_name(retrieval), retrieval, attributes)
         for generation in interaction.generations:
-            name = span_attributes.generation_name(generation)
-            self._emit_step(tracer, name, generation, span_attributes.generation_attributes, under)
+            attributes = partial(span_attributes.generation_attributes, generation)
+            yield self._step(span_attributes.generation_name(generation), generation, attributes)
 
-    def _emit_step(
-        self,
-        tracer: Tracer,
-        name: str,
-        step: Step,
-        attributes_of: Callable[..., Attributes],
-        under: Context,
-    ) -> None:
-        span = tracer.start_span(
-            name, context=under, kind=SpanKind.CLIENT, start_time=step.started_ns
+    def _step(
+        self, name: str, step: Retrieval | Generation, attributes: Callable[..., Attributes]
+    ) -> OutgoingSpan:
+        return OutgoingSpan(
+            name=name,
+            is_call=True,
+            started_ns=step.started_ns,
+            ended_ns=max(step.started_ns, step.ended_ns),
+            attributes=lambda: attributes(policy=self._policy),
+            error=self._description(step.error),
+            exception=self._exception(step.error),
         )
-        if span.is_recording():
-            span.set_attributes(attributes_of(step, policy=self._policy))
-            self._fail(span, step.error, step.ended_ns)
-        span.end(end_time=max(step.started_ns, step.ended_ns))
 
-    def _emit_carrier(
-        self, tracer: Tracer, reports: Sequence[Report], target: SpanReference
-    ) -> None:
-        if not target.sampled:
+    def _description(self, error: str) -> str:
+        return clipped(self._policy.error(error), MAX_EXPLANATION_BYTES)
+
+    def _exception(self, error: str) -> Attributes | None:
+        return span_attributes.exception_attributes(error, self._policy) if error else None
+
+    def _emit_carrier(self, reports: Sequence[Report], target: SpanReference) -> None:
+        emitter = self._traces.find()
+        if emitter is None or not target.sampled:
             return  # in a trace that is not kept, a carrier would stand alone
         # In the target's trace, so that every viewer shows it there. The price: a trace that looks
         # longer than it was, and a carrier that a tail sampler may judge on its own.
         now_ns = self._clock_ns()
         seconds = max(r.usage.seconds if r.usage is not None else 0.0 for r in reports)
         started_ns = max(reports[0].interaction.ended_ns, now_ns - int(seconds * 1e9))
-        span = tracer.start_span(
-            span_attributes.carrier_name(reports),
-            context=_context_of(target),
-            kind=SpanKind.INTERNAL,
-            start_time=started_ns,
-            links=[Link(_span_context(target))],
+        failure = next((f for f in map(_failure, reports) if f is not None), None)
+        attributes = span_attributes.carrier_attributes(reports, policy=self._policy)
+        error = ""
+        if failure is not None:
+            attributes[names.OTEL_ERROR_TYPE] = failure.cause.value
+            detail = clipped(self._policy.text(failure.detail), MAX_EXPLANATION_BYTES)
+            error = detail or failure.cause.value
+        emitter.emit(
+            OutgoingSpan(
+                name=span_attributes.carrier_name(reports),
+                started_ns=started_ns,
+                ended_ns=max(started_ns, now_ns),
+                attributes=lambda: attributes,
+                error=error,
+                link=target,
+            ),
+            target,
         )
-        if span.is_recording():
-            failure = next((f for f in map(_failure, reports) if f is not None), None)
-            span.set_attributes(span_attributes.carrier_attributes(reports, policy=self._policy))
-            if failure is not None:
-                span.set_attribute(names.OTEL_ERROR_TYPE, failure.cause.value)
-                detail = clipped(self._policy.text(failure.detail), MAX_EXPLANATION_BYTES)
-                span.set_status(Status(StatusCode.ERROR, detail or failure.cause.value))
-        span.end(end_time=max(started_ns, now_ns))
 
     def _emit_events(self, report: Report, target: SpanReference | None) -> None:
         """Emit one log event per evaluation, for judges that read a share of the answers.
@@ -277,67 +241,24 @@ class OtelExporter:
         """
         if not report.decision.drawn or (report.role == "builtin" and not report.late):
             return
-        logger = self._providers.logger()
-        if logger is None:
+        emitter = self._events.find()
+        if emitter is None:
             return
-        context = _context_of(target)
         now_ns = self._clock_ns()
         for evaluation in report.evaluations:
-            logger.emit(
-                timestamp=now_ns,
-                observed_timestamp=now_ns,
-                context=context,
-                severity_number=_logs.SeverityNumber.INFO,
-                event_name=names.GENAI_EVALUATION_EVENT,
-                attributes=span_attributes.event_attributes(
-                    evaluation, report, policy=self._events_policy
-                ),
+            attributes = span_attributes.event_attributes(
+                evaluation, report, policy=self._events_policy
             )
-
-    def _fail(self, span: trace.Span, error: str, at_ns: int) -> None:
-        if error:
-            description = clipped(self._policy.error(error), MAX_EXPLANATION_BYTES)
-            span.set_status(Status(StatusCode.ERROR, description))
-            exception = span_attributes.exception_attributes(error, self._policy)
-            span.add_event(names.OTEL_EXCEPTION_EVENT, exception, timestamp=at_ns)
+            event = OutgoingEvent(
+                name=names.GENAI_EVALUATION_EVENT, at_ns=now_ns, attributes=attributes
+            )
+            emitter.log(event, target)
 
 
 def _failure(report: Report) -> Unscored | None:
     if report.assessment is not None:
         return None
     for evaluation in report.evaluations:
-        if isinstance(evaluation, Unscored) and evaluation.cause in _JUDGE_FAILED:
+        if isinstance(evaluation, Unscored) and evaluation.cause in FAILURES:
             return evaluation
     return None
-
-
-def _span_context(reference: SpanReference) -> SpanContext:
-    return SpanContext(
-        int(reference.trace_id, 16),
-        int(reference.span_id, 16),
-        is_remote=False,
-        trace_flags=TraceFlags(TraceFlags.SAMPLED if reference.sampled else TraceFlags.DEFAULT),
-        trace_state=TraceState.from_header([reference.trace_state])
-        if reference.trace_state
-        else None,
-    )
-
-
-def _context_of(reference: SpanReference | None) -> Context:
-    """Return a context in which that span, or none, is the current one.
-
-    Never an empty context: the API takes an empty one as "whatever is current here".
-    """
-    span = INVALID_SPAN if reference is None else NonRecordingSpan(_span_context(reference))
-    return trace.set_span_in_context(span, Context())
-
-
-def _reference_to(context: SpanContext) -> SpanReference | None:
-    if not context.is_valid:
-        return None
-    return SpanReference(
-        trace_id=trace.format_trace_id(context.trace_id),
-        span_id=trace.format_span_id(context.span_id),
-        sampled=context.trace_flags.sampled,
-        trace_state=context.trace_state.to_header(),
-    )

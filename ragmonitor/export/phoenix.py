@@ -10,59 +10,18 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ragmonitor.export.batcher import Limits
-from ragmonitor.export.content import Content
 from ragmonitor.export.posting import (
     PostingExporter,
-    Recipient,
-    secret,
-    server_address,
-)
-from ragmonitor.export.scores import (
-    annotated,
-    explanation,
     score_identity,
     score_metadata,
     score_name,
+    secret,
 )
 from ragmonitor.records import Cause, Evaluation, Report, Scored, SpanReference
-from ragmonitor.runtime.feedback import JoinedFeedback
-
-PATH = "/v1/span_annotations"
-CHECK_PATH = "/v1/projects?limit=1"
 
 _OF_THE_ANSWER = frozenset({Cause.REFUSAL, Cause.NO_CLAIMS, Cause.NO_CONTEXT})
 """Causes that are a property of the answer: labels to filter by. The others are about the
 monitoring (`not_sampled`, `judge_error`): they stand on the root span, and in Prometheus."""
-
-
-def annotation(
-    evaluation: Evaluation, report: Report, target: SpanReference, *, content: Content = "all"
-) -> dict[str, Any] | None:
-    """Return one element of the body's `data`; None: there is nothing to show.
-
-    Where there is no score there is none here either: a refusal is a label without a score.
-
-    Source:
-        Phoenix's OpenAPI, `annotateSpans`; upserts on (name, span, identifier).
-    """
-    result: dict[str, Any]
-    if isinstance(evaluation, Scored):
-        result = {"score": evaluation.score}
-        if text := explanation(evaluation, content):
-            result["explanation"] = text
-    elif evaluation.cause in _OF_THE_ANSWER:
-        result = {"label": evaluation.cause.value}
-    else:
-        return None
-    return {
-        "span_id": target.span_id,
-        "name": score_name(evaluation),
-        "annotator_kind": evaluation.judge.kind,
-        "result": result,
-        "metadata": score_metadata(evaluation, report),
-        "identifier": score_identity(evaluation),
-    }
 
 
 class Phoenix(PostingExporter):
@@ -72,50 +31,51 @@ class Phoenix(PostingExporter):
     span, and reports know the root span only.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        api_key: SecretStr | str | None = None,
-        limits: Limits | None = None,
-    ) -> None:
+    name = "Phoenix"
+    path = "/v1/span_annotations"
+    check_path = "/v1/projects?limit=1"
+    key_setting = "PHOENIX_API_KEY"
+    envelope = (b'{"data":[', b"]}")
+
+    def __init__(self, url: str, *, api_key: SecretStr | str | None = None) -> None:
         """Connect to nothing yet.
 
         Args:
             url: Address of Phoenix, `http://localhost:6006`.
             api_key: Where Phoenix asks for one; None: the variable `PHOENIX_API_KEY`.
-            limits: Of memory and time.
 
         Raises:
             SettingsError: The address is not one of a server.
         """
-        self.arguments = {"url": url, "api_key": api_key} if limits is None else None
-        """With these a worker makes another like it; None: it cannot."""
-        address = server_address(url)
-        key = secret(api_key, "PHOENIX_API_KEY")
-        super().__init__(
-            Recipient(
-                name="Phoenix",
-                address=address,
-                url=address + PATH,
-                check_url=address + CHECK_PATH,
-                key_setting="PHOENIX_API_KEY",
-                envelope=(b'{"data":[', b"]}"),
-                authorization=f"Bearer {key}" if key else "",
-            ),
-            limits=limits,
-        )
+        self.arguments = {"url": url, "api_key": api_key}
+        """With these a worker makes another like it."""
+        key = secret(api_key, self.key_setting)
+        super().__init__(url, f"Bearer {key}" if key else "")
 
-    def export(self, report: Report) -> None:
-        """Pass a report's annotations on, if its trace is in a backend at all."""
-        target = annotated(report)
-        if target is None:
-            return
-        for evaluation in report.evaluations:
-            record = annotation(evaluation, report, target, content=self._content)
-            if record is not None:
-                self.put(record)
+    def record(
+        self, evaluation: Evaluation, report: Report, target: SpanReference
+    ) -> dict[str, Any] | None:
+        """Return one element of the body's `data`; None: there is nothing to show.
 
-    def feedback(self, joined: JoinedFeedback) -> None:
-        """Pass on what a person said, as an annotation of kind HUMAN."""
-        self.export(joined.report)
+        Where there is no score there is none here either: a refusal is a label without a score.
+
+        Source:
+            Phoenix's OpenAPI, `annotateSpans`; upserts on (name, span, identifier).
+        """
+        result: dict[str, Any]
+        if isinstance(evaluation, Scored):
+            result = {"score": evaluation.score}
+            if text := self.explanation(evaluation):
+                result["explanation"] = text
+        elif evaluation.cause in _OF_THE_ANSWER:
+            result = {"label": evaluation.cause.value}
+        else:
+            return None
+        return {
+            "span_id": target.span_id,
+            "name": score_name(evaluation),
+            "annotator_kind": evaluation.judge.kind,
+            "result": result,
+            "metadata": score_metadata(evaluation, report),
+            "identifier": score_identity(evaluation),
+        }

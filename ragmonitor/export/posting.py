@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import unquote
 
 from pydantic import SecretStr
 
 from ragmonitor.export.batcher import Batcher, DeliveryError, Limits
-from ragmonitor.export.content import Content, compact_json
+from ragmonitor.export.content import Content, clipped, compact_json
+from ragmonitor.records import Evaluation, Report, Scored, SpanReference, evaluator_name
 from ragmonitor.runtime.addresses import HIDDEN, shown
 from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.forks import survive_forks
 from ragmonitor.runtime.guard import silenced
 from ragmonitor.runtime.http_pool import http_pool
-from ragmonitor.runtime.protocols import ExportContext
+from ragmonitor.runtime.printable import encodable
+from ragmonitor.runtime.protocols import ExportContext, Exporter
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, PoolManager, Retry
@@ -34,6 +36,8 @@ MAX_RETRY_AFTER_S: Final = 600
 """A server that asks for a longer pause is asked again after this one."""
 REPLY_SHOWN: Final = 200
 """Characters of a refusal that are logged."""
+MAX_EXPLANATION_BYTES: Final = 4096
+"""Longer than anybody reads beside a trace."""
 _TRY_AGAIN: Final = frozenset({408, 425, 429, *range(500, 600)})
 _KEY_REFUSED: Final = frozenset({401, 403})
 _LOGGERS: Final = ("urllib3.connectionpool", "urllib3.util.retry")
@@ -119,7 +123,8 @@ class Server:
             is_late = isinstance(inner, urllib3.exceptions.TimeoutError) and not isinstance(
                 inner, urllib3.exceptions.NewConnectionError
             )
-            problem = "does not answer in time" if is_late else f"is not reached: {_cause(error)}"
+            problem = f"is not reached: {inner}"[:REPLY_SHOWN]
+            problem = "does not answer in time" if is_late else problem
             raise DeliveryError(f"{self.name} at {shown(url)} {problem}", why="failed") from None
         self._check(reply, url)
         return reply
@@ -172,57 +177,50 @@ def _retries(total: int) -> Retry:
     )
 
 
-def _cause(error: BaseException) -> str:
-    """Return the system's own message, from under the libraries' exceptions around it."""
-    inner: BaseException | None = error
-    while inner is not None:
-        error = inner
-        inner = getattr(error, "reason", None) or error.__cause__ or error.__context__
-        inner = inner if isinstance(inner, BaseException) else None
-    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(message.split())[:REPLY_SHOWN]
+class PostingExporter(Exporter):
+    """The base of the exporters to scoring APIs: what a server is posted is each one's own."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipient:
-    """A server that is posted to, and the form of its requests."""
-
-    name: str
+    name: ClassVar[str]
     """`Phoenix`."""
-    address: str
-    """The address of the server itself, for people."""
-    url: str
-    check_url: str
+    path: ClassVar[str]
+    """Of the requests, below the server's address."""
+    check_path: ClassVar[str]
     """Answers a GET with 200 to whoever may post."""
-    key_setting: str
+    key_setting: ClassVar[str]
     """The setting to correct where the key is refused."""
-    envelope: tuple[bytes, bytes]
+    envelope: ClassVar[tuple[bytes, bytes]]
     """The bytes before and after the records of a request's body, which commas separate."""
-    authorization: str = ""
-    """The header of that name; empty: none."""
-    refusals: Callable[[bytes], Sequence[str]] = lambda _: ()
-    """Reads the reply to a batch that was taken: why some of its records were not."""
 
-
-class PostingExporter:
-    """The base of the exporters to scoring APIs; `export` is each one's own."""
-
-    def __init__(self, recipient: Recipient, *, limits: Limits | None = None) -> None:
+    def __init__(self, url: str, authorization: str = "", limits: Limits | None = None) -> None:
         """Connect to nothing yet.
 
         Args:
-            recipient: The server.
+            url: The address of the server itself.
+            authorization: The header of that name; empty: none.
             limits: Of memory and batches.
+
+        Raises:
+            SettingsError: The address is not one of a server.
         """
-        self.recipient = recipient
-        self.batches: Batcher[bytes] = Batcher(recipient.name, self._post, limits=limits)
+        self.address = _server_address(url)
+        self._batches: Batcher[bytes] = Batcher(self.name, self._post, limits=limits)
         self._content: Content = "all"
         self._server = Server(
-            recipient.name,
+            self.name,
             headers={"Content-Type": "application/json"}
-            | ({"Authorization": recipient.authorization} if recipient.authorization else {}),
-            key_setting=recipient.key_setting,
+            | ({"Authorization": authorization} if authorization else {}),
+            key_setting=self.key_setting,
         )
+
+    def record(
+        self, evaluation: Evaluation, report: Report, target: SpanReference
+    ) -> dict[str, Any] | None:
+        """Return what is posted of one evaluation; None: nothing."""
+        raise NotImplementedError
+
+    def refusals(self, reply: bytes) -> Sequence[str]:  # noqa: ARG002 - of who takes batches in part
+        """Return why records of a batch that was taken were not."""
+        return ()
 
     def configure(self, context: ExportContext) -> None:
         """Heed the monitor's settings.
@@ -232,23 +230,33 @@ class PostingExporter:
         """
         if not context.has_traces:
             raise SettingsError(
-                f"exporters: {self.recipient.name} puts scores on traces; it needs export.traces"
+                f"exporters: {self.name} puts scores on traces; it needs export.traces"
             )
         self._content = context.content
-        self.batches.lost = context.lost
+        self._batches.lost = context.lost
 
-    def put(self, record: Any) -> None:
-        """Take a record, or count it as lost if there is no room."""
-        body = compact_json(record).encode()
-        self.batches.put(body, len(body))
+    def export(self, report: Report) -> None:
+        """Post a report's evaluations, if its trace is in a backend at all."""
+        target = report.target
+        if target is None or not target.sampled:
+            return
+        for evaluation in report.evaluations:
+            record = self.record(evaluation, report, target)
+            if record is not None:
+                body = compact_json(record).encode()
+                self._batches.put(body, len(body))
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Post what a person said, as a score by people."""
+        self.export(joined.report)
 
     def flush(self, timeout_s: float) -> bool:
         """Send what waits; return whether all that was sent since the last flush was taken."""
-        return self.batches.flush(timeout_s)
+        return self._batches.flush(timeout_s)
 
     def close(self) -> None:
         """Stop. What still waits is counted as lost: flush first."""
-        self.batches.close()
+        self._batches.close()
         self._server.close()
 
     def check(self, timeout_s: float) -> None:
@@ -257,27 +265,52 @@ class PostingExporter:
         Raises:
             DeliveryError: The server is not reached, or does not accept the key.
         """
-        self._server.ask(self.recipient.check_url, timeout_s=timeout_s)
+        self._server.ask(self.address + self.check_path, timeout_s=timeout_s)
 
     def _post(self, batch: Sequence[bytes], timeout_s: float) -> None:
-        before, after = self.recipient.envelope
+        before, after = self.envelope
         body = before + b",".join(batch) + after
-        reply = self._server.ask(self.recipient.url, body, timeout_s=timeout_s)
-        refusals = self.recipient.refusals(reply.data)
+        reply = self._server.ask(self.address + self.path, body, timeout_s=timeout_s)
+        refusals = self.refusals(reply.data)
         if refusals:
             raise DeliveryError(
-                f"{self.recipient.name} refused {len(refusals)} evaluations, the first with "
+                f"{self.name} refused {len(refusals)} evaluations, the first with "
                 f"{refusals[0][:REPLY_SHOWN]}",
                 lost=len(refusals),
             )
 
+    def explanation(self, evaluation: Scored) -> str:
+        """Return why; empty where content may not leave as it is: it quotes the answer."""
+        shows = self._content == "all"
+        return clipped(evaluation.explanation, MAX_EXPLANATION_BYTES) if shows else ""
 
-def server_address(url: str) -> str:
-    """Return the address of a server itself, without a slash at its end.
 
-    Raises:
-        SettingsError: It is no address of HTTP, or one of an API.
+def score_name(evaluation: Evaluation) -> str:
+    """Return the name of the score in a backend: `faithfulness (builtin)`.
+
+    Backends average what has one name. Scores of two judges are on two scales, and a mean of both
+    would move with the share that the second one scores.
     """
+    return encodable(f"{evaluator_name(evaluation.evaluator)} ({evaluation.judge.name})")
+
+
+def score_identity(evaluation: Evaluation) -> str:
+    """Return evaluator and judge, with versions; the same identity again updates the score."""
+    return encodable(f"{evaluation.evaluator} {evaluation.judge}")
+
+
+def score_metadata(evaluation: Evaluation, report: Report) -> dict[str, str | float]:
+    """Return the versions of judge and evaluator, and the inclusion probability."""
+    return {
+        "evaluator": encodable(evaluation.evaluator),
+        "judge": encodable(str(evaluation.judge)),
+        "chance": report.decision.inclusion_probability,
+        "interaction_id": encodable(report.interaction.id),
+    }
+
+
+def _server_address(url: str) -> str:
+    """Return the address of a server itself, without a slash at its end."""
     if not url.startswith(("http://", "https://")):
         raise SettingsError(f"exporters: {shown(url)}: an address begins with http:// or https://")
     if "/v1/" in url or "/api/" in url:

@@ -1,65 +1,51 @@
-"""Counters, the score histogram, and windowed means with intervals, for Prometheus to scrape.
-
-`registry` and the endpoint serve what `final_families` makes of the instruments, and never the
-instruments themselves: counters are those of all processes that share a store.
-"""
+"""Counters, the score histogram, and windowed means with intervals, for Prometheus to scrape."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ragmonitor.export.amounts import amounts
-from ragmonitor.export.content import package_version
+from ragmonitor.export.content import UNTYPED_ERROR, package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
-from ragmonitor.export.families import described, final_families
-from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels, cleaned
+from ragmonitor.export.instruments import (
+    MAX_LABEL_LENGTH,
+    Instruments,
+    State,
+    cleaned,
+    families,
+)
 from ragmonitor.export.server import Receive
-from ragmonitor.export.service_state import service_state
+from ragmonitor.export.service_state import alarm_labels, service_state, states
 from ragmonitor.export.shared_counters import SharedCounters
 from ragmonitor.records import (
     AlarmEvent,
-    AlarmState,
     Evaluation,
-    GaugeValue,
     Interaction,
     JudgeUsage,
     Report,
     Scored,
-    SeriesKey,
     Snapshot,
     SpanReference,
     Status,
-    Totals,
     Unscored,
-    WindowedMean,
+    error_type,
     evaluator_name,
 )
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.runtime.protocols import BreakerState, Cost, Exporter, unknown_cost
-from ragmonitor.semconv import metrics
+from ragmonitor.semconv import conventions, metrics
 from ragmonitor.store import Store
 
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
-_SERIES = guard.shielded("metrics")
-"""Around each series, so that one that cannot be shown does not take the others along."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
-_TOTALS = {
-    "answers": (metrics.ANSWERS,),
-    "value_positive": (metrics.ESTIMATE, "value", "positive"),
-    "value_negative": (metrics.ESTIMATE, "value", "negative"),
-    "scored_positive": (metrics.ESTIMATE, "applies", "positive"),
-    "scored_negative": (metrics.ESTIMATE, "applies", "negative"),
-    "judged": (metrics.JUDGED_ANSWERS,),
-}
-"""The counter of each field of `Totals`, with its labels after signal and judge."""
+_UNUSED = JudgeUsage()
 
 
 class PrometheusExporter(Exporter):
@@ -126,34 +112,22 @@ class PrometheusExporter(Exporter):
             pages=pages,
             receive=receive,
         )
-        self._pages = pages
         self._serve = serve
         self.is_elsewhere = False
         """Whether the service's numbers are kept by a worker elsewhere."""
 
     def _begin(self) -> None:
-        self._totals: dict[SeriesKey, Totals] = {}
         self._snapshot = Snapshot()
-        self._plain: dict[tuple[str, tuple[str, ...]], float] = {}
-        """Counters that come as plain numbers, as they were last shown."""
-        self._transient: set[tuple[str, tuple[str, ...]]] = set()
-        """Gauges that are removed once they are not shown anew."""
         self._identities: dict[str, tuple[str, str]] = {}
-        self._labels = Labels()
-        self._instruments = Instruments(self._service, self._labels)
-        self._means: dict[tuple[str, ...], WindowedMean] = {}
+        self._instruments = Instruments(self._service)
+        self._instruments.set(1, metrics.BUILD_INFO, package_version())
         # Errors before us, or of the process that forked us, are not ours to count.
-        self._errors_seen = Counter(guard.errors)
+        self._errors_before = Counter(guard.errors)
 
     @property
     def url(self) -> str | None:
         """Where this process serves /metrics; None if it does not."""
         return self._endpoint.url
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the series are those of all processes that share a store."""
-        return self._shared is not None
 
     # --- counting -------------------------------------------------------------------------------
 
@@ -163,124 +137,84 @@ class PrometheusExporter(Exporter):
 
     def interaction(self, framework: str, status: Status, n: int = 1) -> None:
         """Count captured interactions."""
-        self._instruments.counter(metrics.INTERACTIONS, framework, status).inc(n)
+        self._instruments.count(metrics.INTERACTIONS, framework, status, n=n)
 
     def evaluations(self, evaluations: Sequence[Evaluation], n: int = 1) -> None:
         """Count outcomes of `n` interactions of which there is no report."""
         for evaluation in evaluations:
-            self._count(evaluation, n)
+            outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"
+            name = evaluator_name(evaluation.evaluator)
+            judge = evaluation.judge.name
+            self._instruments.count(metrics.EVALUATIONS, name, judge, outcome, n=n)
 
     def checked(self, of: str, outcome: str, n: int = 1) -> None:
         """Count what was decided of answers, or of sentences, before they were seen."""
-        self._instruments.counter(metrics.CHECKS, of, outcome).inc(n)
+        self._instruments.count(metrics.CHECKS, of, outcome, n=n)
 
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
-        self._instruments.counter(metrics.INTERNAL_ERRORS, "worker_restart").inc()
+        self._instruments.count(metrics.INTERNAL_ERRORS, "worker_restart")
 
     def dropped(self, reason: str, n: int = 1) -> None:
         """Count interactions or runs that were given up."""
-        self._instruments.counter(metrics.DROPPED, reason).inc(n)
+        self._instruments.count(metrics.DROPPED, reason, n=n)
 
     def breaker(self, judge: str, state: BreakerState) -> None:
         """Show the state of the circuit breaker of a judge's provider."""
-        level = _BREAKER_LEVELS[state]
-        self._instruments.gauge(metrics.JUDGE_BREAKER_STATE, self._judge(judge)).set(level)
+        self._instruments.set(_BREAKER_LEVELS[state], metrics.JUDGE_BREAKER_STATE, judge)
 
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""
         # All of them first: what fails below must not break captured = scored + unscored.
-        for evaluation in report.evaluations:
-            self._count(evaluation)
-        self.observe(report)
-
-    def observe(self, report: Report) -> None:
-        """Count one report but for its outcomes, which `evaluations` counts for many at once."""
-        judge = self._judge(report.judge.name)
+        self.evaluations(report.evaluations)
+        instruments, judge = self._instruments, report.judge.name
         exemplar = _exemplar(report.target)
         scored = [each for each in report.evaluations if isinstance(each, Scored)]
-        histogram = self._instruments.histogram
         for each in scored:
-            name = evaluator_name(each.evaluator)
-            histogram(metrics.SCORE_HISTOGRAM, name, each.judge.name).observe(each.score, exemplar)
+            labels = evaluator_name(each.evaluator), each.judge.name
+            instruments.observe(each.score, metrics.SCORE_HISTOGRAM, *labels, exemplar=exemplar)
         for name in {each.judge.name for each in scored}:
-            self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, name).set(self._now())
+            instruments.set(self._now(), metrics.LAST_SCORE_TIMESTAMP, name)
         if report.diagnosis is not None:
-            diagnosis = report.diagnosis.value
-            self._instruments.counter(metrics.DIAGNOSES, judge, diagnosis).inc()
-        with _SERIES:
+            instruments.count(metrics.DIAGNOSES, judge, report.diagnosis.value)
+        with guard.shielded("metrics"):
             self.charged(report)
-        self._identify(judge, report)
+        identity = (report.judge.version, report.judge.kind)
+        known = self._identities.get(judge)
+        if known != identity:
+            if known is not None:
+                instruments.remove(metrics.JUDGE_INFO, judge, *known)
+            self._identities[judge] = identity
+            instruments.set(1, metrics.JUDGE_INFO, judge, *identity)
 
     def charged(self, report: Report) -> None:
         """Count the cost of judging one answer."""
-        usage = report.usage
+        usage, judge, instruments = report.usage, report.judge.name, self._instruments
         if usage is None and report.assessment is not None:
             usage = report.assessment.usage
-        if usage is not None and usage != _UNUSED:
-            self._charge(self._judge(report.judge.name), usage, _outcome(report))
+        if usage is None or usage == _UNUSED:
+            return
+        instruments.count(metrics.JUDGE_CALLS, judge, n=usage.calls)
+        instruments.count(metrics.JUDGE_TOKENS, judge, "input", n=usage.input_tokens)
+        instruments.count(metrics.JUDGE_TOKENS, judge, "output", n=usage.output_tokens)
+        instruments.count(metrics.JUDGE_COST_USD, judge, n=usage.cost_usd)
+        instruments.observe(usage.seconds, metrics.JUDGE_SECONDS, judge, _outcome(report))
 
     def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
-        """Observe an interaction's time, chunks and retrieval scores."""
-        histogram, chunks = self._instruments.histogram, interaction.chunks
-        histogram(metrics.INTERACTION_SECONDS, interaction.framework).observe(
-            interaction.latency_s, _exemplar(target)
+        """Observe what one answer took: time, chunks, tokens and money."""
+        self._instruments.observe(
+            interaction.latency_s,
+            metrics.INTERACTION_SECONDS,
+            interaction.framework,
+            exemplar=_exemplar(target),
         )
-        histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
-        for name, labels, amount in amounts(interaction, self._cost_usd(interaction)):
-            histogram(name, *labels).observe(amount)
-
-    def _show_gauges(self, gauges: Iterable[GaugeValue]) -> None:
-        """Show plain gauges, until they are shown anew; of a counter the increase is counted."""
-        shown: set[tuple[str, tuple[str, ...]]] = set()
-        for gauge in gauges:
-            with _SERIES:
-                labels = tuple(value for _, value in gauge.labels)
-                key = gauge.name, labels
-                metric = metrics.TABLE[gauge.name]
-                if metric.kind == "counter":
-                    before = self._plain.get(key, 0.0)
-                    self._plain[key] = gauge.value
-                    more = gauge.value - (before if before <= gauge.value else 0.0)
-                    self._instruments.counter(gauge.name, *labels).inc(more)
-                    continue
-                self._instruments.gauge(gauge.name, *labels).set(gauge.value)
-                if metric.transient:
-                    shown.add(key)
-        for name, labels in self._transient - shown:
-            # What is not compared or asked any more has no number.
-            self._instruments.remove(name, *labels)
-        self._transient = shown
+        for name, labels, amount in _amounts(interaction, self._cost_usd(interaction)):
+            self._instruments.observe(amount, name, *labels)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Count an alarm that was raised."""
         if event.raised:
-            self._instruments.counter(metrics.ALARMS_RAISED, *_alarm(event)).inc()
-
-    def _identify(self, judge: str, report: Report) -> None:
-        identity = (report.judge.version, report.judge.kind)
-        known = self._identities.get(judge)
-        if known == identity:
-            return
-        if known is not None:
-            self._instruments.remove(metrics.JUDGE_INFO, judge, *known)
-        self._identities[judge] = identity
-        self._instruments.gauge(metrics.JUDGE_INFO, judge, *identity).set(1)
-
-    def _count(self, evaluation: Evaluation, n: int = 1) -> None:
-        outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"
-        evaluator = evaluator_name(evaluation.evaluator)
-        self._instruments.counter(
-            metrics.EVALUATIONS, evaluator, evaluation.judge.name, outcome
-        ).inc(n)
-
-    def _charge(self, judge: str, usage: JudgeUsage, outcome: str) -> None:
-        instruments = self._instruments
-        instruments.counter(metrics.JUDGE_CALLS, judge).inc(usage.calls)
-        for direction, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            instruments.counter(metrics.JUDGE_TOKENS, judge, direction).inc(tokens)
-        instruments.counter(metrics.JUDGE_COST_USD, judge).inc(usage.cost_usd)
-        instruments.histogram(metrics.JUDGE_SECONDS, judge, outcome).observe(usage.seconds)
+            self._instruments.count(metrics.ALARMS_RAISED, *alarm_labels(event))
 
     # --- the current state -----------------------------------------------------------------------
 
@@ -293,85 +227,24 @@ class PrometheusExporter(Exporter):
     ) -> None:
         """Show the current state, add what was counted to the store, and open the endpoint."""
         self._snapshot = snapshot
-        self._show_state(snapshot, queue_depth=queue_depth)
-        for stage, count in dict(errors).items():
-            new = count - self._errors_seen[stage]
-            if new > 0:
-                self._errors_seen[stage] = count
-                self._instruments.counter(metrics.INTERNAL_ERRORS, stage).inc(new)
+        self._instruments.show((*states(snapshot), self._own_state(queue_depth, errors)))
         self._share()
         if self._serve:
             self._endpoint.open()
 
+    def _own_state(self, queue_depth: int, errors: Mapping[str, int]) -> Iterator[State]:
+        yield metrics.QUEUE_DEPTH, (), queue_depth
+        yield metrics.WORKER_SEEN, (), self._now()
+        yield metrics.SERVICE_INFO, (self._version,), 1
+        if self._page_url:
+            yield metrics.PAGE_INFO, (self._page_url,), 1
+        for stage, count in dict(errors).items():
+            if count > self._errors_before[stage]:
+                yield metrics.INTERNAL_ERRORS, (stage,), count - self._errors_before[stage]
+
     def _share(self) -> None:
         if self._shared is not None:
             self._shared.add([*self._instruments.collect()])
-
-    def _show_state(self, snapshot: Snapshot, *, queue_depth: int) -> None:
-        instruments = self._instruments
-        instruments.gauge(metrics.QUEUE_DEPTH).set(queue_depth)
-        instruments.gauge(metrics.WORKER_SEEN).set(self._now())
-        instruments.gauge(metrics.SERVICE_INFO, self._version).set(1)
-        if self._page_url:
-            instruments.gauge(metrics.PAGE_INFO, self._page_url).set(1)
-        self._show_means(snapshot.means)
-        self._show_totals(snapshot.totals)
-        self._show_alarms(snapshot.alarms)
-        self._show_gauges(snapshot.gauges)
-
-    def _show_means(self, windowed: Iterable[WindowedMean]) -> None:
-        means: dict[tuple[str, ...], WindowedMean] = {}
-        for mean in windowed:
-            with _SERIES:
-                part = self._labels.part(mean.key.dimension, mean.key.group)
-                means[self._service, *self._series(mean.key), mean.window, *part] = mean
-        self._means = means
-
-    def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
-        for key, total in totals:
-            if key.dimension:
-                continue
-            counted = self._totals.get(key, _NOTHING)
-            if counted is total:
-                continue
-            self._totals[key] = total
-            with _SERIES:
-                for field, (name, *labels) in _TOTALS.items():
-                    more = getattr(total, field) - getattr(counted, field)
-                    # Differences of large sums may fall short of 0 by a rounding error.
-                    counter = self._instruments.counter(name, key.signal, key.judge, *labels)
-                    counter.inc(max(0.0, more))
-
-    def _show_alarms(self, states: Iterable[AlarmState]) -> None:
-        for state in states:
-            with _SERIES:
-                # Slices come and go; those with evidence are plain gauges.
-                if state.kind != "slice":
-                    self._show_alarm(state)
-
-    def _show_alarm(self, state: AlarmState) -> None:
-        instruments, labels = self._instruments, _alarm(state)
-        instruments.gauge(metrics.ALARM_EVIDENCE_SECONDS, *labels).set(state.evidence_s)
-        instruments.gauge(metrics.ALARM_ACTIVE, *labels).set(state.active)
-        instruments.gauge(metrics.ALARM_LEARNED_RATIO, *labels).set(state.learned)
-        instruments.counter(metrics.ALARMS_RAISED, *labels)  # 0 is a number too
-        if state.objective is not None:
-            instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
-        span = state.span
-        shown = (
-            (metrics.ALARM_SINCE, (), state.since_s),
-            (metrics.ALARM_RISE_START, (), None if span is None else span.since_s),
-            (metrics.ALARM_RISE_MEAN, ("since",), None if span is None else span.mean),
-            (metrics.ALARM_RISE_MEAN, ("before",), None if span is None else span.before),
-        )
-        for name, side, value in shown:
-            if value is None:
-                instruments.remove(name, *labels, *side)
-            else:
-                instruments.gauge(name, *labels, *side).set(value)
-
-    def _series(self, key: SeriesKey) -> tuple[str, str]:
-        return self._labels.value("signal", key.signal), self._judge(key.judge)
 
     def close(self) -> None:
         """Stop serving, once the last counts are in the store."""
@@ -390,41 +263,41 @@ class PrometheusExporter(Exporter):
     def _families(self) -> list[Metric]:
         with guard.shielded("count"):
             self._count_notes()
-        return self._scraped()
-
-    def _counted(self) -> list[Metric]:
         counted = list(self._instruments.collect())
         return counted if self._shared is None else self._shared.totals(counted)
 
-    def _scraped(self) -> list[Metric]:
-        return final_families(
-            self._counted(),
-            self._means,
-            service=self._service,
-            version=package_version(),
-        )
-
     def state(self) -> dict[str, Any]:
         """Return the numbers of now for JSON: those of /metrics, and no texts."""
-        with guard.shielded("count"):
-            self._count_notes()
-        return {
-            "version": package_version(),
-            "is_shared": self.is_shared,
-            "is_elsewhere": self.is_elsewhere,
-        } | service_state(self._means, self._scraped(), self._snapshot, service=self._service)
-
-    def _judge(self, name: str) -> str:
-        return self._labels.value("judge", name)
+        state = service_state(self._families(), self._snapshot, self._service)
+        return {"version": package_version(), "is_elsewhere": self.is_elsewhere} | state
 
 
-_NOTHING = Totals()
-_UNUSED = JudgeUsage()
+def _amounts(
+    interaction: Interaction, cost_usd: float | None
+) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    """Yield histogram, labels and amount; what is not known is not observed."""
+    yield metrics.RETRIEVED_CHUNKS, (), len(interaction.chunks)
+    for retrieval in interaction.retrievals:
+        # A retrieval that capture saw no time of (chunks in a model call's metadata) has none.
+        if retrieval.ended_ns > retrieval.started_ns:
+            labels = (conventions.GENAI_OPERATION_RETRIEVAL, "", "", _error(retrieval.error))
+            yield metrics.GENAI_DURATION, labels, (retrieval.ended_ns - retrieval.started_ns) / 1e9
+    for generation in interaction.generations:
+        call = (conventions.GENAI_OPERATION_CHAT, generation.provider, generation.model)
+        seconds = max(0, generation.ended_ns - generation.started_ns) / 1e9
+        yield metrics.GENAI_DURATION, (*call, _error(generation.error)), seconds
+        usage = generation.usage
+        for direction, n in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            if n is not None:
+                yield metrics.GENAI_TOKENS, (*call, direction), n
+    if interaction.first_token_s is not None:
+        yield metrics.FIRST_TOKEN_SECONDS, (interaction.framework,), interaction.first_token_s
+    if cost_usd is not None:
+        yield metrics.ANSWER_COST_USD, (interaction.model,), cost_usd
 
 
-def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
-    # A label's values are few, and slices are not.
-    return alarm.signal.partition("{")[0], alarm.judge, alarm.kind
+def _error(text: str) -> str:
+    return (error_type(text) or UNTYPED_ERROR) if text else ""
 
 
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
@@ -444,13 +317,13 @@ class Scrape(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return every series as of now; none where that fails."""
-        with _SERIES:  # the registry may be the application's, with series of its own
+        with guard.shielded("metrics"):  # the registry may be the application's
             return self._collect()
         return ()
 
     def describe(self) -> Iterable[Metric]:
         """Return the names, so that no registry asks for the series when it is set up."""
-        return described()
+        return families()
 
 
 def _outcome(report: Report) -> str:

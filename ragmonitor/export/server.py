@@ -7,7 +7,6 @@ most `MAX_CONNECTIONS` at once: clients cannot take threads and descriptors of t
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import socket
 import time
@@ -29,7 +28,6 @@ MAX_BODY_BYTES: Final = 16_384
 _MAX_LINE_BYTES: Final = 1_024
 """The length of a line between the chunks of a body."""
 _LINGER_BYTES: Final = 65_536
-_ACCEPT_AGAIN_S: Final = 0.5
 
 Rejection = Literal["malformed", "too_large", "too_many", "too_slow"]
 """Why a request was not answered as asked."""
@@ -57,19 +55,6 @@ Admit = Callable[[str, Message], Reply | None]
 """From target and headers of a request that sends something to a refusal, before it is read."""
 
 _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
-
-
-@dataclass(slots=True)
-class _Connection:
-    sock: socket.socket
-    began_s: float
-    is_read: bool = False
-    """The request's head has come."""
-
-    def cut(self) -> None:
-        """End it; its thread wakes."""
-        with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_RDWR)
 
 
 class HttpServer(ThreadingHTTPServer):
@@ -108,64 +93,45 @@ class HttpServer(ThreadingHTTPServer):
         self.answer, self.receive, self.admit = answer, receive, admit
         self.count = count
         self.max_body_bytes = max_body_bytes
-        self.connections: dict[Any, _Connection] = {}
-        """The open ones, the oldest first, by their client's address."""
+        self.connections: dict[socket.socket, float] = {}
+        """The open ones, and when each began."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
     def abandon(self) -> None:
         """Close the parent's sockets in a forked child; their threads stayed with the parent."""
         self.socket.close()
-        for connection in list(self.connections.values()):
+        for connection in list(self.connections):
             with contextlib.suppress(OSError):
-                os.close(connection.sock.detach())  # a file of the thread's keeps a socket open
+                os.close(connection.detach())  # a file of the thread's keeps a socket open
 
     def server_bind(self) -> None:
         """Bind, without HTTPServer's query to the name service, which may block."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self._host, int(self.server_address[1])
 
-    def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection; with no descriptor left, wait a little before the next try."""
-        try:
-            return super().get_request()
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                time.sleep(_ACCEPT_AGAIN_S)
-            raise
-
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread; of too many the oldest that has asked nothing is closed."""
-        held = list(self.connections.items())
-        if len(held) >= MAX_CONNECTIONS:
+        """Give a connection a thread; one too many is closed."""
+        if len(self.connections) >= MAX_CONNECTIONS:
             self.count("too_many")
-            silent = next((each for each in held if not each[1].is_read), None)
-            if silent is None:
-                self.shutdown_request(request)
-                return
-            self.connections.pop(silent[0], None)
-            silent[1].cut()
-        self.connections[client_address] = _Connection(request, time.monotonic())
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # the host has no thread left
-            self.connections.pop(client_address, None)
-            raise
+            self.shutdown_request(request)
+            return
+        self.connections[request] = time.monotonic()
+        super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer on a connection's own thread."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.connections.pop(client_address, None)
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection: it is answered, or the host has no thread left."""
+        self.connections.pop(request, None)
+        super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """End the connections whose time is over; the library calls this twice a second."""
-        for connection in list(self.connections.values()):
-            if time.monotonic() - connection.began_s > REQUEST_TIMEOUT_S:
-                connection.began_s = float("inf")
+        for connection, began_s in list(self.connections.items()):
+            if time.monotonic() - began_s > REQUEST_TIMEOUT_S:
+                self.connections.pop(connection, None)
                 self.count("too_slow")
-                connection.cut()
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)  # its thread wakes
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing, unlike the library: the client has gone, or there is no thread."""
@@ -184,12 +150,6 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_TIMEOUT_S
     server_version = "ragmonitor"
     sys_version = ""
-
-    def parse_request(self) -> bool:
-        connection = self.server.connections.get(self.client_address)
-        if connection is not None:
-            connection.is_read = True
-        return super().parse_request()
 
     def do_GET(self) -> None:
         self._send(self.server.computed(lambda: self.server.answer(self.path, self.headers)))

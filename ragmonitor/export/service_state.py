@@ -1,42 +1,125 @@
-"""The numbers of now as one record for JSON: the page shows it, and commands read it.
-
-It holds what /metrics holds, names and numbers, and never a text of an interaction.
-"""
+"""The current state as series, and as one record for JSON: the page shows it, commands read it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client.metrics_core import Metric
 
-from ragmonitor.export.families import Means
-from ragmonitor.records import AlarmState, Estimate, Snapshot
+from ragmonitor.export.instruments import State
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    GaugeValue,
+    SeriesKey,
+    Snapshot,
+    Totals,
+    WindowedMean,
+)
 from ragmonitor.semconv import metrics as names
 
-DAY_S = 86_400.0
+DAY_S: Final = 86_400.0
+_MEANS: Final = {
+    "hallucination": names.HALLUCINATION_RATE,
+    "refusal": names.REFUSAL_RATE,
+    "empty_retrieval": names.EMPTY_RETRIEVAL_RATIO,
+    "weak_retrieval": names.WEAK_RETRIEVAL_RATIO,
+}
+"""The series of the mean of each signal that has one of its own."""
+_TOTALS: Final = {
+    "answers": (names.ANSWERS,),
+    "value_positive": (names.ESTIMATE, "value", "positive"),
+    "value_negative": (names.ESTIMATE, "value", "negative"),
+    "scored_positive": (names.ESTIMATE, "applies", "positive"),
+    "scored_negative": (names.ESTIMATE, "applies", "negative"),
+    "judged": (names.JUDGED_ANSWERS,),
+}
+"""The counter of each field of `Totals`, with its labels after signal and judge."""
 
 
-def service_state(
-    means: Means,
-    scraped: Iterable[Metric],
-    snapshot: Snapshot,
-    *,
-    service: str,
-) -> dict[str, Any]:
-    """Return the state of one service.
+def states(snapshot: Snapshot) -> Iterator[Iterator[State]]:
+    """Yield the numbers of a snapshot for /metrics, in a group for each of its entries."""
+    yield from map(_of_mean, snapshot.means)
+    yield from map(_of_totals, snapshot.totals)
+    yield from map(_of_alarm, snapshot.alarms)
+    yield from map(_of_gauge, snapshot.gauges)
+
+
+def _of_mean(mean: WindowedMean) -> Iterator[State]:
+    key, estimate, by_judge = mean.key, mean.estimate, (mean.key.judge, mean.window)
+    if key.dimension:
+        if estimate is not None:
+            part = (*by_judge, key.dimension, key.group)
+            yield names.GROUP_HALLUCINATION_RATE, part, estimate.mean
+            yield names.GROUP_HALLUCINATION_BOUND, (*part, "lower"), estimate.lower
+            yield names.GROUP_HALLUCINATION_BOUND, (*part, "upper"), estimate.upper
+        return
+    if estimate is not None:
+        name = root = _MEANS.get(key.signal, "")
+        labels: tuple[str, ...] = by_judge
+        if not name:
+            name, root = names.SCORE_MEAN, names.SCORE_HISTOGRAM
+            labels = (key.signal, *by_judge)
+        elif "judge" not in names.TABLE[name].labels:
+            labels = (mean.window,)
+        yield name, labels, estimate.mean
+        if f"{root}_lower" in names.TABLE:
+            yield f"{root}_lower", labels, estimate.lower
+            yield f"{root}_upper", labels, estimate.upper
+    if key.signal == "hallucination":
+        yield names.UNCOVERED_RATIO, by_judge, mean.uncovered
+    if key.signal == "refusal" and mean.window == "24h":
+        yield names.MISSING_RATIO, (key.judge,), mean.missing
+
+
+def _of_totals(of: tuple[SeriesKey, Totals]) -> Iterator[State]:
+    key, totals = of
+    for field, (name, *labels) in _TOTALS.items():
+        yield name, (key.signal, key.judge, *labels), getattr(totals, field)
+
+
+def _of_alarm(state: AlarmState) -> Iterator[State]:
+    if state.kind == "slice":
+        return  # slices come and go; those with evidence are plain gauges
+    labels, span = alarm_labels(state), state.span
+    yield names.ALARMS_RAISED, labels, 0.0  # 0 is a number too
+    for name, side, value in (
+        (names.ALARM_EVIDENCE_SECONDS, (), state.evidence_s),
+        (names.ALARM_ACTIVE, (), state.active),
+        (names.ALARM_LEARNED_RATIO, (), state.learned),
+        (names.ALARM_OBJECTIVE, (), state.objective),
+        (names.ALARM_SINCE, (), state.since_s),
+        (names.ALARM_RISE_START, (), None if span is None else span.since_s),
+        (names.ALARM_RISE_MEAN, ("since",), None if span is None else span.mean),
+        (names.ALARM_RISE_MEAN, ("before",), None if span is None else span.before),
+    ):
+        if value is not None:
+            yield name, (*labels, *side), value
+
+
+def _of_gauge(gauge: GaugeValue) -> Iterator[State]:
+    yield gauge.name, tuple(value for _, value in gauge.labels), gauge.value
+
+
+def alarm_labels(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
+    """Return the labels of an alarm's series: signals, whose names are few, without slices."""
+    return alarm.signal.partition("{")[0], alarm.judge, alarm.kind
+
+
+def service_state(scraped: Iterable[Metric], snapshot: Snapshot, service: str) -> dict[str, Any]:
+    """Return the numbers of now for JSON: those of /metrics, and no texts.
 
     Args:
-        means: Of the windows.
         scraped: The families to scrape.
-        snapshot: Of this process; the alarms are taken from it.
+        snapshot: Of this process.
         service: Series of others are left out.
     """
     return {
         "service": service,
-        "numbers": list(_numbers(means)),
+        "numbers": means(snapshot),
         "alarms": [alarm_record(state) for state in snapshot.alarms],
         "threshold_days": threshold_days(snapshot),
         "records": dict(snapshot.records),
@@ -51,20 +134,18 @@ def service_state(
     }
 
 
-def _numbers(means: Means) -> Iterator[dict[str, Any]]:
-    """Yield the windowed means of a service, those of its parts included."""
-    for (_, *key), mean in means.items():
-        if mean.estimate is not None:
-            labels = zip(("signal", "judge", "window", "dimension", "group"), key, strict=True)
-            yield dict(labels) | estimate_record(mean.estimate)
-
-
-def estimate_record(estimate: Estimate) -> dict[str, float]:
-    """Return a mean, its interval and what they rest on."""
-    return {
-        name: round(value, 1 if name == "effective_n" else 5)
-        for name, value in asdict(estimate).items()
-    }
+def means(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Return each known mean with its interval and what it rests on; those of parts, too."""
+    return [
+        asdict(each.key)
+        | {"window": each.window, "scored": round(each.judged)}
+        | {
+            name: round(value, 1 if name == "effective_n" else 5)
+            for name, value in asdict(each.estimate).items()
+        }
+        for each in snapshot.means
+        if each.estimate is not None
+    ]
 
 
 def alarm_record(state: AlarmState) -> dict[str, Any]:

@@ -73,15 +73,14 @@ class SharedCounters:
 def _counted(families: Sequence[Metric]) -> Iterator[tuple[_Key, Sample]]:
     """Yield every sample that only rises, with its key in the store."""
     for family in families:
-        if family.type in {"counter", "histogram", "summary"}:
+        if family.type in {"counter", "histogram"}:
             for sample in family.samples:
-                if not sample.name.endswith("_created"):
-                    yield json.dumps([sample.name, sorted(sample.labels.items())]), sample
+                yield json.dumps([sample.name, sorted(sample.labels.items())]), sample
 
 
 def _with_samples(family: Metric, samples: Sequence[Sample]) -> Metric:
     """Return a family with other samples; gauges have their own."""
-    if family.type not in {"counter", "histogram", "summary"}:
+    if family.type not in {"counter", "histogram"}:
         return family
     other = Metric(family.name, family.documentation, family.type, family.unit)
     other.samples = sorted(samples, key=_place)

@@ -8,10 +8,9 @@ attribute beyond its limit (128), so attributes come least important first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from ragmonitor.export.content import (
     UNTYPED_ERROR,
@@ -21,12 +20,10 @@ from ragmonitor.export.content import (
     is_unsupported,
     mapped,
     size_bytes,
-    texts_json,
 )
 from ragmonitor.records import (
+    FAILURES,
     AlarmEvent,
-    Assessment,
-    Cause,
     Chunk,
     Evaluation,
     Example,
@@ -63,8 +60,21 @@ MAX_SENTENCE_BYTES: Final = 1_024
 MAX_TAGS: Final = 50
 MAX_TAG_BYTES: Final = 256
 
-_TEXT = "text/plain"
 SHOW_ALL = ContentPolicy()
+_TEXT: Final = "text/plain"
+
+# What has a name in each of both dialects.
+_MODEL: Final = (names.GENAI_REQUEST_MODEL, names.OI_LLM_MODEL_NAME)
+_PROVIDER: Final = (names.GENAI_PROVIDER_NAME, names.OI_LLM_PROVIDER)
+_SESSION: Final = (names.OI_SESSION_ID, names.GENAI_CONVERSATION_ID)
+_QUERY: Final = (names.OI_INPUT_VALUE, names.GENAI_RETRIEVAL_QUERY_TEXT)
+_OUTPUT: Final = (names.OI_OUTPUT_VALUE, names.OI_LLM_OUTPUT_CONTENT)
+_INPUT_TOKENS: Final = (names.GENAI_USAGE_INPUT_TOKENS, names.OI_TOKENS_PROMPT)
+_OUTPUT_TOKENS: Final = (names.GENAI_USAGE_OUTPUT_TOKENS, names.OI_TOKENS_COMPLETION)
+
+_DOCUMENTS: Final = [names.OI_DOCUMENT.format(n=n) for n in range(MAX_DOCUMENTS)]
+_MESSAGES: Final = [names.OI_LLM_INPUT_MESSAGE.format(n=n) for n in range(MAX_MESSAGES)]
+_EVALUATIONS: Final = [names.OI_EVALUATION.format(n=n) for n in range(MAX_EVALUATIONS)]
 
 
 def root_name(interaction: Interaction) -> str:
@@ -89,46 +99,54 @@ def root_attributes(
         cost_usd: What its model calls cost; None: that is not known.
         version: The service's own; empty: it says none.
     """
-    attributes: Attributes = {}
+    attributes: dict[str, Any] = {}
     if policy.shows:
-        query, answer = (
-            _text(policy.text(interaction.query)),
-            _text(policy.text(interaction.answer)),
-        )
-        attributes |= {
+        query = _text(policy.text(interaction.query))
+        answer = _text(policy.text(interaction.answer))
+        attributes = {
             names.OI_INPUT_VALUE: query,
             names.OI_OUTPUT_VALUE: answer,
             names.OI_INPUT_MIME_TYPE: _TEXT,
             names.OI_OUTPUT_MIME_TYPE: _TEXT,
-            names.GENAI_INPUT_MESSAGES: texts_json([_message("user", query)]),
-            names.GENAI_OUTPUT_MESSAGES: texts_json([_message("assistant", answer)]),
+            names.GENAI_INPUT_MESSAGES: encodable_json([_message("user", query)]),
+            names.GENAI_OUTPUT_MESSAGES: encodable_json([_message("assistant", answer)]),
         }
     attributes |= {
         names.OI_SPAN_KIND: names.OI_KIND_CHAIN,
         names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_WORKFLOW,
         names.INTERACTION_ID: _text(interaction.id),
         names.STATUS: interaction.status,
+        names.FIRST_TEXT: interaction.first_token_s,
+        names.COST_USD: cost_usd,
+        **_verdict(reports),
+        names.OTEL_SERVICE_VERSION: _text(version),
+        names.OTEL_ERROR_TYPE: _error_type(interaction.error),
+        names.CAPTURE_INCOMPLETE: interaction.capture_incomplete or None,
+        names.REDACTED: interaction.redacted or None,
+        names.FRAMEWORK: encodable(interaction.framework),
+        names.GENAI_WORKFLOW_NAME: _text(interaction.name),
+        **dict.fromkeys(_SESSION, _text(interaction.session_id)),
+        names.OI_USER_ID: _text(interaction.user_id),
+        **_unsupported(reports, policy),
+        **_evaluations(reports, policy),
     }
-    if interaction.first_token_s is not None:
-        attributes[names.FIRST_TEXT] = interaction.first_token_s
-    if cost_usd is not None:
-        attributes[names.COST_USD] = cost_usd
-    attributes |= _verdict(reports)
-    if version:
-        attributes[names.OTEL_SERVICE_VERSION] = _text(version)
-    attributes |= _context(interaction)
-    attributes |= _unsupported(reports, policy)
-    attributes |= _evaluations(reports, policy)
     if not interaction.generations:
         attributes |= _tokens(interaction.usage)
-    attributes |= _not_shown(interaction.not_shown)
-    attributes |= _labels(interaction)
+    if interaction.not_shown:
+        ids = [_tag(chunk.id) for chunk in interaction.not_shown if chunk.id][:MAX_IDS]
+        attributes[names.DOCUMENTS_NOT_SHOWN] = len(interaction.not_shown)
+        attributes[names.DOCUMENTS_NOT_SHOWN_IDS] = encodable_json(ids) if ids else None
+    attributes[names.OI_TAGS] = list(map(_tag, interaction.tags[:MAX_TAGS])) or None
+    own = dict(islice(interaction.attributes.items(), MAX_OWN_ATTRIBUTES))
+    for name, value in own.items():
+        attributes[names.ATTRIBUTE.format(name=encodable(str(name)))] = _text(str(value))
+    attributes[names.OI_METADATA] = encodable_json(_cut(own, MAX_SENTENCE_BYTES)) if own else None
     if interaction.chunks:
         attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(interaction.chunks)
         if not any(retrieval.chunks for retrieval in interaction.retrievals):
             # Plain code names its chunks without a retrieval: no other span would carry them.
             attributes |= _documents(interaction.chunks, policy)
-    return _least_first(attributes)
+    return _known(attributes)
 
 
 def retrieval_name(retrieval: Retrieval) -> str:
@@ -138,24 +156,21 @@ def retrieval_name(retrieval: Retrieval) -> str:
 
 def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
-    attributes: Attributes = {}
+    attributes: dict[str, Any] = {}
     if policy.shows:
-        query = _text(policy.text(retrieval.query))
-        attributes |= {
-            names.OI_INPUT_VALUE: query,
-            names.OI_INPUT_MIME_TYPE: _TEXT,
-            names.GENAI_RETRIEVAL_QUERY_TEXT: query,
+        attributes = dict.fromkeys(_QUERY, _text(policy.text(retrieval.query)))
+        attributes[names.OI_INPUT_MIME_TYPE] = _TEXT
+    return _known(
+        attributes
+        | {
+            names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
+            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
+            names.DOCUMENTS_FOUND: len(retrieval.chunks),
+            names.OTEL_ERROR_TYPE: _error_type(retrieval.error),
+            names.GENAI_RETRIEVAL_DOCUMENTS: _ids_and_scores(retrieval.chunks),
+            **_documents(retrieval.chunks, policy),
         }
-    attributes |= {
-        names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
-        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
-        names.DOCUMENTS_FOUND: len(retrieval.chunks),
-    }
-    if retrieval.error:
-        attributes[names.OTEL_ERROR_TYPE] = error_type(retrieval.error) or UNTYPED_ERROR
-    attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(retrieval.chunks)
-    attributes |= _documents(retrieval.chunks, policy)
-    return _least_first(attributes)
+    )
 
 
 def generation_name(generation: Generation) -> str:
@@ -167,34 +182,27 @@ def generation_attributes(
     generation: Generation, *, policy: ContentPolicy = SHOW_ALL
 ) -> Attributes:
     """Return a model call's attributes: its output first, then its prompt."""
-    attributes: Attributes = {
+    reason = generation.finish_reason
+    attributes: dict[str, Any] = {
         names.OI_SPAN_KIND: names.OI_KIND_LLM,
         names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_CHAT,
+        names.OTEL_ERROR_TYPE: _error_type(generation.error),
+        **dict.fromkeys(_MODEL, _text(generation.model)),
+        **dict.fromkeys(_PROVIDER, _text(generation.provider)),
+        names.GENAI_FINISH_REASONS: [_text(reason)] if reason else None,
+        **_tokens(generation.usage),
+        names.GENAI_FIRST_CHUNK: generation.first_token_s,
     }
-    if generation.error:
-        attributes[names.OTEL_ERROR_TYPE] = error_type(generation.error) or UNTYPED_ERROR
-    if generation.model:
-        model = _text(generation.model)
-        attributes |= {names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model}
-    if generation.provider:
-        provider = _text(generation.provider)
-        attributes |= {names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider}
-    if generation.finish_reason:
-        attributes[names.GENAI_FINISH_REASONS] = [_text(generation.finish_reason)]
-    attributes |= _tokens(generation.usage)
-    if generation.first_token_s is not None:
-        attributes[names.GENAI_FIRST_CHUNK] = generation.first_token_s
     if policy.shows:
         output = _text(policy.text(generation.output))
         attributes |= {
-            names.OI_OUTPUT_VALUE: output,
+            **dict.fromkeys(_OUTPUT, output),
             names.OI_OUTPUT_MIME_TYPE: _TEXT,
             names.OI_LLM_OUTPUT_ROLE: "assistant",
-            names.OI_LLM_OUTPUT_CONTENT: output,
-            names.GENAI_OUTPUT_MESSAGES: texts_json([_message("assistant", output)]),
+            names.GENAI_OUTPUT_MESSAGES: encodable_json([_message("assistant", output)]),
+            **_prompt(generation.input, policy),
         }
-        attributes |= _prompt(generation.input, policy)
-    return _least_first(attributes)
+    return _known(attributes)
 
 
 def carrier_name(reports: Sequence[Report]) -> str:
@@ -209,30 +217,16 @@ def carrier_attributes(
 
     All reports are of one interaction.
     """
-    attributes: Attributes = {
-        names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
-        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
-        names.INTERACTION_ID: _text(reports[0].interaction.id),
-    }
-    attributes |= _verdict(reports)
-    attributes |= _unsupported(reports, policy)
-    attributes |= _evaluations(reports, policy)
-    return _least_first(attributes)
-
-
-_FAILURES: Final = frozenset(
-    {
-        Cause.JUDGE_ERROR,
-        Cause.JUDGE_REFUSED,
-        Cause.JUDGE_TIMEOUT,
-        Cause.JUDGE_DOWN,
-        Cause.UNREADABLE,
-        Cause.EVALUATOR_ERROR,
-        Cause.INTERNAL_ERROR,
-    }
-)
-"""Causes by which an evaluation ended in an error. A refusal, an answer without claims and a
-question that was not asked are none."""
+    return _known(
+        {
+            names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
+            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
+            names.INTERACTION_ID: _text(reports[0].interaction.id),
+            **_verdict(reports),
+            **_unsupported(reports, policy),
+            **_evaluations(reports, policy),
+        }
+    )
 
 
 def event_attributes(
@@ -245,7 +239,7 @@ def event_attributes(
 
     The convention has no name for the judge, so it stands under our own names.
     """
-    attributes: Attributes = {
+    attributes: dict[str, Any] = {
         names.GENAI_EVALUATION_NAME: encodable(evaluator_name(evaluation.evaluator)),
         names.EVALUATOR: encodable(evaluation.evaluator),
         names.JUDGE: encodable(str(evaluation.judge)),
@@ -257,19 +251,16 @@ def event_attributes(
         attributes[names.GENAI_EVALUATION_SCORE_VALUE] = evaluation.score
         explanation = evaluation.explanation
     else:
-        attributes[names.EVALUATION_UNSCORED] = evaluation.cause.value
-        if evaluation.cause in _FAILURES:
-            attributes[names.OTEL_ERROR_TYPE] = evaluation.cause.value
-        explanation = evaluation.detail
-    if explanation and policy.shows:
-        shown = clipped(policy.text(explanation), MAX_EXPLANATION_BYTES)
-        attributes[names.GENAI_EVALUATION_EXPLANATION] = shown
-    return attributes
+        cause, explanation = evaluation.cause, evaluation.detail
+        attributes[names.EVALUATION_UNSCORED] = cause.value
+        attributes[names.OTEL_ERROR_TYPE] = cause.value if cause in FAILURES else None
+    attributes[names.GENAI_EVALUATION_EXPLANATION] = _explanation(explanation, policy)
+    return _known(attributes)
 
 
 def alarm_attributes(event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
     """Return the attributes of one alarm's log event."""
-    attributes: Attributes = {
+    attributes: dict[str, Any] = {
         names.ALARM_SIGNAL: encodable(event.signal),
         names.ALARM_KIND: event.kind,
         names.ALARM_STATE: "raised" if event.raised else "cleared",
@@ -283,13 +274,12 @@ def alarm_attributes(event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL) -> 
             names.ALARM_SPAN_SINCE: event.span.since_s,
             names.ALARM_SPAN_SCORED: event.span.scored,
             names.ALARM_SPAN_MEAN: event.span.mean,
+            names.ALARM_SPAN_BEFORE: event.span.before,
         }
-        if event.span.before is not None:
-            attributes[names.ALARM_SPAN_BEFORE] = event.span.before
     if event.examples:
         examples = [_alarm_example(example, policy) for example in event.examples]
         attributes[names.ALARM_EXAMPLES] = encodable_json(_cut(examples, MAX_SENTENCE_BYTES))
-    return attributes
+    return _known(attributes)
 
 
 def _alarm_example(example: Example, policy: ContentPolicy) -> dict[str, Any]:
@@ -307,16 +297,34 @@ def _alarm_example(example: Example, policy: ContentPolicy) -> dict[str, Any]:
 
 def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     """Return the attributes of an `exception` event: the type, and the message if it may leave."""
-    kind = error_type(error)
-    attributes: Attributes = {names.OTEL_EXCEPTION_TYPE: encodable(kind or UNTYPED_ERROR)}
-    message = policy.text((error.partition(":")[2] if kind else error).strip())
-    if message:
-        attributes[names.OTEL_EXCEPTION_MESSAGE] = clipped(message, MAX_EXPLANATION_BYTES)
-    return attributes
+    message = (error.partition(":")[2] if error_type(error) else error).strip()
+    return _known(
+        {
+            names.OTEL_EXCEPTION_TYPE: _error_type(error),
+            names.OTEL_EXCEPTION_MESSAGE: _explanation(message, policy),
+        }
+    )
+
+
+def _known(attributes: dict[str, Any]) -> Attributes:
+    """Return the attributes that have a value, least important first."""
+    return {name: value for name, value in reversed(attributes.items()) if value not in (None, "")}
 
 
 def _text(text: str) -> str:
     return clipped(text, MAX_TEXT_BYTES)
+
+
+def _tag(text: str) -> str:
+    return clipped(text, MAX_TAG_BYTES)
+
+
+def _explanation(text: str, policy: ContentPolicy) -> str:
+    return clipped(policy.text(text), MAX_EXPLANATION_BYTES)
+
+
+def _error_type(error: str) -> str | None:
+    return encodable(error_type(error) or UNTYPED_ERROR) if error else None
 
 
 def _fitting(texts: Iterable[str]) -> Iterator[str]:
@@ -342,109 +350,52 @@ def _cut(value: Any, max_bytes: int) -> Any:
     )
 
 
-def _least_first(attributes: Attributes) -> Attributes:
-    return dict(reversed(attributes.items()))
-
-
-def _context(interaction: Interaction) -> Attributes:
-    attributes: Attributes = {}
-    if interaction.error:
-        attributes[names.OTEL_ERROR_TYPE] = error_type(interaction.error) or UNTYPED_ERROR
-    if interaction.capture_incomplete:
-        attributes[names.CAPTURE_INCOMPLETE] = True
-    if interaction.redacted:
-        attributes[names.REDACTED] = interaction.redacted
-    attributes[names.FRAMEWORK] = encodable(interaction.framework)
-    if interaction.name:
-        attributes[names.GENAI_WORKFLOW_NAME] = _text(interaction.name)
-    if interaction.session_id:
-        session = _text(interaction.session_id)
-        attributes |= {names.OI_SESSION_ID: session, names.GENAI_CONVERSATION_ID: session}
-    if interaction.user_id:
-        attributes[names.OI_USER_ID] = _text(interaction.user_id)
-    return attributes
-
-
-def _labels(interaction: Interaction) -> Attributes:
-    attributes: Attributes = {}
-    if interaction.tags:
-        attributes[names.OI_TAGS] = [clipped(t, MAX_TAG_BYTES) for t in interaction.tags[:MAX_TAGS]]
-    own = dict(islice(interaction.attributes.items(), MAX_OWN_ATTRIBUTES))
-    for name, value in own.items():
-        attributes[names.ATTRIBUTE.format(name=encodable(str(name)))] = _text(str(value))
-    if own:
-        attributes[names.OI_METADATA] = encodable_json(_cut(own, MAX_SENTENCE_BYTES))
-    return attributes
-
-
-def _not_shown(chunks: Sequence[Chunk]) -> Attributes:
-    if not chunks:
-        return {}
-    attributes: Attributes = {names.DOCUMENTS_NOT_SHOWN: len(chunks)}
-    ids = [clipped(chunk.id, MAX_TAG_BYTES) for chunk in chunks if chunk.id][:MAX_IDS]
-    if ids:
-        attributes[names.DOCUMENTS_NOT_SHOWN_IDS] = encodable_json(ids)
-    return attributes
-
-
-def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> Attributes:
+def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]:
     if not policy.shows:
         return {}
-    attributes: Attributes = {}
     texts = list(_fitting(policy.text(chunk.text) for chunk in chunks[:MAX_DOCUMENTS]))
-    if len(texts) < len(chunks):
-        attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - len(texts)
-    for n, (chunk, text) in enumerate(zip(chunks, texts, strict=False)):
-        content, identity, score, about = _document_names(n)
-        attributes[content] = text
-        if chunk.id:
-            attributes[identity] = clipped(chunk.id, MAX_TAG_BYTES)
-        if _is_finite(chunk.score):
-            attributes[score] = float(chunk.score)
+    attributes: dict[str, Any] = {names.DOCUMENTS_LEFT_OUT: len(chunks) - len(texts) or None}
+    for document, chunk, text in zip(_DOCUMENTS, chunks, texts, strict=False):
+        attributes[f"{document}.content"] = text
+        attributes[f"{document}.id"] = _tag(chunk.id)
+        attributes[f"{document}.score"] = _score(chunk)
         if chunk.metadata:
             metadata = encodable_json(policy.metadata(chunk.metadata))
             if size_bytes(metadata) > MAX_METADATA_BYTES:
                 metadata = encodable_json(_cut(policy.metadata(chunk.metadata), MAX_TAG_BYTES))
             if size_bytes(metadata) <= MAX_METADATA_BYTES:
-                attributes[about] = metadata
+                attributes[f"{document}.metadata"] = metadata
     return attributes
 
 
-@lru_cache(maxsize=MAX_DOCUMENTS)
-def _document_names(n: int) -> Sequence[str]:
-    fields = ("content", "id", "score", "metadata")
-    return [names.OI_DOCUMENT.format(n=n, field=field) for field in fields]
-
-
-def _is_finite(score: float | None) -> TypeGuard[float]:
-    return score is not None and math.isfinite(score)
+def _score(chunk: Chunk) -> float | None:
+    score = chunk.score
+    return None if score is None or not math.isfinite(score) else float(score)
 
 
 def _ids_and_scores(chunks: Sequence[Chunk]) -> str:
     entries: list[dict[str, Any]] = []
     for chunk in chunks[:MAX_IDS]:
-        entry: dict[str, Any] = {"id": clipped(chunk.id, MAX_TAG_BYTES)}
-        if _is_finite(chunk.score):
-            entry["score"] = float(chunk.score)
+        entry: dict[str, Any] = {"id": _tag(chunk.id)}
+        if (score := _score(chunk)) is not None:
+            entry["score"] = score
         entries.append(entry)
     return encodable_json(entries)
 
 
-def _prompt(messages: Sequence[Message], policy: ContentPolicy) -> Attributes:
-    """Return a model's prompt in both conventions; of a long conversation its end."""
-    if not messages:
-        return {}
-    attributes: Attributes = {}
+def _prompt(messages: Sequence[Message], policy: ContentPolicy) -> dict[str, Any]:
+    """Return a model's prompt in both dialects; of a long conversation its end."""
     newest_first = messages[: -MAX_MESSAGES - 1 : -1]
-    texts = list(_fitting(policy.text(message.text) for message in newest_first))
-    roles = [clipped(message.role, MAX_TAG_BYTES) for message in newest_first]
-    shown = list(zip(roles, texts, strict=False))[::-1]
-    if len(shown) < len(messages):
-        attributes[names.MESSAGES_LEFT_OUT] = len(messages) - len(shown)
-    attributes[names.GENAI_INPUT_MESSAGES] = texts_json([_message(*each) for each in shown])
-    for n, (role, text) in enumerate(shown):
-        attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="role")] = role
-        attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="content")] = text
+    texts = _fitting(policy.text(message.text) for message in newest_first)
+    shown = [(_tag(m.role), text) for m, text in zip(newest_first, texts, strict=False)][::-1]
+    if not shown:
+        return {}
+    attributes: dict[str, Any] = {
+        names.MESSAGES_LEFT_OUT: len(messages) - len(shown) or None,
+        names.GENAI_INPUT_MESSAGES: encodable_json([_message(*each) for each in shown]),
+    }
+    for message, (role, text) in zip(_MESSAGES, shown, strict=False):
+        attributes |= {f"{message}.role": role, f"{message}.content": text}
     return attributes
 
 
@@ -452,46 +403,31 @@ def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
-def _tokens(usage: Usage) -> Attributes:
-    attributes: Attributes = {}
-    if usage.input_tokens is not None:
-        attributes[names.GENAI_USAGE_INPUT_TOKENS] = usage.input_tokens
-        attributes[names.OI_TOKENS_PROMPT] = usage.input_tokens
-    if usage.output_tokens is not None:
-        attributes[names.GENAI_USAGE_OUTPUT_TOKENS] = usage.output_tokens
-        attributes[names.OI_TOKENS_COMPLETION] = usage.output_tokens
-    if usage.input_tokens is not None and usage.output_tokens is not None:
-        attributes[names.OI_TOKENS_TOTAL] = usage.input_tokens + usage.output_tokens
-    return attributes
+def _tokens(usage: Usage) -> dict[str, int | None]:
+    read, written = usage.input_tokens, usage.output_tokens
+    total = None if read is None or written is None else read + written
+    return {
+        **dict.fromkeys(_INPUT_TOKENS, read),
+        **dict.fromkeys(_OUTPUT_TOKENS, written),
+        names.OI_TOKENS_TOTAL: total,
+    }
 
 
-def _evaluations(reports: Sequence[Report], policy: ContentPolicy) -> Attributes:
+def _evaluations(reports: Sequence[Report], policy: ContentPolicy) -> dict[str, Any]:
     """Return the scores under OpenInference's names, which has none for a missing score."""
-    attributes: Attributes = {}
-    for n, scored in enumerate(islice(_scores(reports), MAX_EVALUATIONS)):
-        name, score, kind, identifier, why = _evaluation_names(n)
+    attributes: dict[str, Any] = {}
+    # The latest judge's come first, should there be too many.
+    every = (each for report in reversed(reports) for each in report.evaluations)
+    scores = (each for each in every if isinstance(each, Scored))
+    for evaluation, scored in zip(_EVALUATIONS, scores, strict=False):
         attributes |= {
-            name: encodable(evaluator_name(scored.evaluator)),
-            score: scored.score,
-            kind: scored.judge.kind,
-            identifier: encodable(f"{scored.evaluator} {scored.judge}"),
+            f"{evaluation}.name": encodable(evaluator_name(scored.evaluator)),
+            f"{evaluation}.score": scored.score,
+            f"{evaluation}.annotator_kind": scored.judge.kind,
+            f"{evaluation}.identifier": encodable(f"{scored.evaluator} {scored.judge}"),
+            f"{evaluation}.explanation": _explanation(scored.explanation, policy),
         }
-        if scored.explanation and policy.shows:
-            attributes[why] = clipped(policy.text(scored.explanation), MAX_EXPLANATION_BYTES)
     return attributes
-
-
-@lru_cache(maxsize=MAX_EVALUATIONS)
-def _evaluation_names(n: int) -> Sequence[str]:
-    fields = ("name", "score", "annotator_kind", "identifier", "explanation")
-    return [names.OI_EVALUATION.format(n=n, field=field) for field in fields]
-
-
-def _scores(reports: Sequence[Report]) -> Iterator[Scored]:
-    for report in reversed(reports):  # the latest judge's come first, should there be too many
-        for evaluation in report.evaluations:
-            if isinstance(evaluation, Scored):
-                yield evaluation
 
 
 def _last_scored(reports: Sequence[Report]) -> Report:
@@ -499,21 +435,25 @@ def _last_scored(reports: Sequence[Report]) -> Report:
     return next((r for r in reversed(reports) if r.assessment is not None), reports[0])
 
 
-def _verdict(reports: Sequence[Report]) -> Attributes:
+def _verdict(reports: Sequence[Report]) -> dict[str, Any]:
     """Return the verdict of the last judge that scored the interaction, under our own names."""
     if not reports:
         return {}
     report = _last_scored(reports)
-    attributes: Attributes = {names.JUDGE: encodable(str(report.judge)), **_inclusion(reports)}
-    attributes |= _assessed(report.assessment) if report.assessment is not None else {}
-    if report.diagnosis is not None:
-        attributes[names.DIAGNOSIS] = report.diagnosis.value
-    risks = [r.assessment.risk for r in reports if r.assessment and r.assessment.risk is not None]
-    if risks:
-        attributes[names.RISK] = risks[0]
-    predicted = next((r.predicted for r in reports if r.predicted is not None), None)
-    if predicted is not None:
-        attributes[names.PREDICTED] = predicted
+    # Of the judge that samples: the built-in judge's probability is always 1.
+    decision = min((r.decision for r in reports), key=lambda each: each.inclusion_probability)
+    attributes: dict[str, Any] = {
+        names.JUDGE: encodable(str(report.judge)),
+        names.JUDGE_CHANCE: decision.inclusion_probability,
+        names.JUDGE_REASON: decision.cause and decision.cause.value,
+        names.DIAGNOSIS: report.diagnosis and report.diagnosis.value,
+        names.RISK: _first(r.assessment.risk for r in reports if r.assessment is not None),
+        names.PREDICTED: _first(r.predicted for r in reports),
+    }
+    if report.assessment is not None:
+        attributes[names.HALLUCINATED] = report.assessment.hallucinated
+        attributes[names.EVASIVE] = report.assessment.evasive
+        attributes[names.LANGUAGE] = report.assessment.language
     for evaluation in report.evaluations[:MAX_EVALUATIONS]:
         evaluator = encodable(evaluator_name(evaluation.evaluator))
         if isinstance(evaluation, Scored):
@@ -523,36 +463,17 @@ def _verdict(reports: Sequence[Report]) -> Attributes:
     return attributes
 
 
-def _inclusion(reports: Sequence[Report]) -> Mapping[str, str | float]:
-    """Return the probability of the judge that samples: the built-in judge's is always 1."""
-    decision = min(
-        (report.decision for report in reports), key=lambda decision: decision.inclusion_probability
-    )
-    attributes: dict[str, str | float] = {names.JUDGE_CHANCE: decision.inclusion_probability}
-    if decision.cause is not None:
-        attributes[names.JUDGE_REASON] = decision.cause.value
-    return attributes
+def _first(values: Iterable[float | None]) -> float | None:
+    return next((value for value in values if value is not None), None)
 
 
-def _assessed(assessment: Assessment) -> Attributes:
-    attributes: Attributes = {}
-    if assessment.hallucinated is not None:
-        attributes[names.HALLUCINATED] = assessment.hallucinated
-    if assessment.evasive is not None:
-        attributes[names.EVASIVE] = assessment.evasive
-    attributes[names.LANGUAGE] = assessment.language
-    return attributes
-
-
-def _unsupported(reports: Sequence[Report], policy: ContentPolicy) -> Attributes:
+def _unsupported(reports: Sequence[Report], policy: ContentPolicy) -> dict[str, Any]:
     assessment = _last_scored(reports).assessment if reports else None
     found = [s for s in (assessment and assessment.sentences) or () if is_unsupported(s)]
     if not found:
         return {}
     entries = [policy.sentence(sentence) for sentence in found[:MAX_SENTENCES]]
-    attributes: Attributes = {
-        names.UNSUPPORTED_SENTENCES: encodable_json(_cut(entries, MAX_SENTENCE_BYTES))
+    return {
+        names.UNSUPPORTED_SENTENCES: encodable_json(_cut(entries, MAX_SENTENCE_BYTES)),
+        names.SENTENCES_LEFT_OUT: len(found) - len(entries) or None,
     }
-    if len(entries) < len(found):
-        attributes[names.SENTENCES_LEFT_OUT] = len(found) - len(entries)
-    return attributes

@@ -1,8 +1,7 @@
 """The table of metrics: the name, kind, help, labels and unit of each, defined once.
 
-The instruments that count, the families that are derived at a scrape and the tables of
-docs/metrics.md follow from it. A statistic that yields a `GaugeValue` needs one row here, no
-more.
+The series that are scraped and the tables of docs/metrics.md follow from it. A statistic that
+yields a `GaugeValue` needs one row here, no more.
 
 Names follow https://prometheus.io/docs/practices/naming/; the client adds `_total` to counters and
 `_info` to infos. Every series has the label `service` too.
@@ -14,9 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-Kind = Literal["counter", "gauge", "histogram", "summary", "info"]
-
-"""The way in which gauges of several processes come together, as `prometheus_client` calls it."""
+Kind = Literal["counter", "gauge", "histogram", "info"]
 
 SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SECONDS_BUCKETS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -42,10 +39,6 @@ class Metric:
     unit: str
     """Empty: a plain number."""
     buckets: tuple[float, ...]
-    derived: bool
-    """Computed at each scrape from sums; there is no instrument."""
-    transient: bool
-    """A gauge that is removed once nobody yields it any more."""
 
     @property
     def series(self) -> str:
@@ -75,8 +68,6 @@ def _row(
     kind: Kind = "gauge",
     unit: str | None = None,
     buckets: tuple[float, ...] = (),
-    derived: bool = False,
-    transient: bool = False,
 ) -> str:
     """Add a row, with its labels separated by spaces, and return the metric's name.
 
@@ -91,21 +82,19 @@ def _row(
         labels=tuple(labels.split()),
         unit=next(ends, "") if unit is None else unit,
         buckets=buckets,
-        derived=derived,
-        transient=transient,
     )
     return name
 
 
 _events = partial(_row, "What happened")
-_means = partial(_row, "Means, each with its 95 % interval", unit="ratio", derived=True)
+_means = partial(_row, "Means, each with its 95 % interval", unit="ratio")
 _sums = partial(_row, "The same means as counters", labels="signal judge", kind="counter")
 _alarms = partial(_row, "Alarms")
 _amounts = partial(_row, "Time and money", kind="histogram")
 _spending = partial(_row, "Sampling and money")
 _judging = partial(_row, "The judge")
 _versions = partial(_row, "Versions and events")
-_goldens = partial(_row, "Golden questions", transient=True)
+_goldens = partial(_row, "Golden questions")
 _people = partial(_row, "What people say")
 _operation = partial(_row, "Operation")
 
@@ -228,8 +217,6 @@ CORRECTED_RATE: Final = _means(
     "ragmonitor_hallucination_rate_corrected",
     f"Hallucination rate of the last day as people's labels correct it. {_BOUNDS}",
     "judge bound",
-    derived=False,
-    transient=True,
 )
 
 # Summable over windows and processes: from these PromQL forms the means (docs/statistics.md).
@@ -289,7 +276,7 @@ ALARM_LEARNED_RATIO: Final = _alarms(
     _ALARM,
 )
 ALARMS_RAISED: Final = _alarms("ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter")
-_slice_alarms = partial(_alarms, labels="slice judge", transient=True)
+_slice_alarms = partial(_alarms, labels="slice judge")
 SLICE_ALARM_ACTIVE: Final = _slice_alarms(
     "ragmonitor_slice_alarm_active",
     "Whether a slice's alarm on hallucination is raised and not cleared: 0 or 1. Here and below: "
@@ -326,26 +313,22 @@ BUDGET_LEVEL: Final = _spending(
     "What may be spent at once now.",
     "unit per",
     unit="label unit",
-    transient=True,
 )
 BUDGET_LIMIT: Final = _spending(
     "ragmonitor_budget_limit",
     "What may be spent in the time that the label per names.",
     "unit per",
     unit="label unit",
-    transient=True,
 )
 UNCOVERED_RATIO: Final = _spending(
     "ragmonitor_uncovered_ratio",
     "Share of the window's answers that had no chance to be judged.",
     "judge window",
-    derived=True,
 )
 MISSING_RATIO: Final = _spending(
     "ragmonitor_judge_missing_ratio",
     "Share of the answers drawn within the last day that have no verdict.",
     "judge",
-    derived=True,
 )
 
 JUDGE_CALLS: Final = _judging(
@@ -388,7 +371,6 @@ ANCHOR_FLIP_RATE: Final = _judging(
     "ragmonitor_anchor_flip_rate",
     "Share of the reference answers on which the judge's verdict has changed.",
     "judge",
-    transient=True,
 )
 JUDGE_INFO: Final = _judging(
     "ragmonitor_judge_info",
@@ -404,7 +386,6 @@ VERSION_DIFFERENCE: Final = _versions(
     "Mean of the newest version less that of its baseline; bound is mean, or lower or upper of its "
     "95 % confidence sequence, which holds whenever it is read.",
     "by candidate baseline signal judge bound",
-    transient=True,
 )
 
 
@@ -429,7 +410,6 @@ GOLDEN_ASKS: Final = _goldens(
     "Golden questions asked, by outcome: answered, or why there is no answer.",
     "outcome",
     kind="counter",
-    transient=False,
 )
 GOLDEN_FAULTS: Final = _goldens(
     "ragmonitor_golden_faults",
@@ -466,7 +446,6 @@ FEEDBACK_AGREEMENT: Final = _people(
     f"both spoke of. Who speaks is no random sample. {_BOUNDS}",
     "judge bound",
     unit="ratio",
-    transient=True,
 )
 
 QUEUE_DEPTH: Final = _operation(
@@ -527,6 +506,5 @@ BUILD_INFO: Final = _operation(
     "ragmonitor_build",
     "The version of ragmonitor.",
     "version",
-    derived=True,
     kind="info",
 )

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 
 from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
 from ragmonitor.records import (
+    FAILURES,
     Cause,
     Diagnosis,
     Evaluation,
-    Interaction,
     Report,
     Scored,
     SentenceVerdict,
@@ -34,16 +34,13 @@ BAD_FROM: Final = 0.15
 HALF_LIFE_S: Final = 3_600.0
 """An answer that is twice as bad is kept as long as one that came this much later."""
 
-MAX_QUESTION: Final = 1_000
 MAX_ANSWER: Final = 6_000
-MAX_SENTENCE: Final = 1_500
 MAX_CHUNKS: Final = 6
-MAX_CHUNK: Final = 2_000
+MAX_TEXT: Final = 2_000
+"""The characters of a question, a chunk, or a comment that are shown."""
 MAX_WORDS: Final = 40
 MAX_LABELS: Final = 12
-MAX_LABEL: Final = 120
-MAX_ID: Final = 200
-MAX_COMMENT: Final = 500
+MAX_LABEL: Final = 200
 MAX_KINDS: Final = 4
 """Kinds of feedback that are kept of one answer, the newest of each."""
 
@@ -67,21 +64,6 @@ _SCORES_COUNT: Final = 0.4
 """A low score alone is less than a claim that nothing supports."""
 _OF_RETRIEVAL: Final = ("context_", "document_")
 """Begin evaluators that score the chunks: an answer that uses one chunk of four is not bad."""
-_FAILURES: Final = frozenset(
-    (
-        Cause.APPLICATION_ERROR,
-        Cause.CAPTURE_INCOMPLETE,
-        Cause.EVALUATOR_ERROR,
-        Cause.EVIDENCE_TOO_LONG,
-        Cause.JUDGE_DOWN,
-        Cause.JUDGE_ERROR,
-        Cause.JUDGE_REFUSED,
-        Cause.JUDGE_TIMEOUT,
-        Cause.PARTIAL,
-        Cause.TOO_LONG,
-        Cause.UNREADABLE,
-    )
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,13 +91,11 @@ class Kept:
 
     def __post_init__(self) -> None:
         """Rank it: of two equally bad answers the newer comes first, of others the newest."""
-        ended_s = self.report.interaction.ended_ns / 1e9
-        if self.badness < BAD_FROM:
-            self.rank = False, ended_s
-            return
-        # What the sampled judge found is kept before what the built-in judge found.
-        hours = ended_s / HALF_LIFE_S + 2.0 * (self.basis == "judged")
-        self.rank = True, math.log2(self.badness) + hours
+        hours = self.report.interaction.ended_ns / 1e9 / HALF_LIFE_S
+        self.rank = False, hours
+        if self.badness >= BAD_FROM:
+            # What the sampled judge found is kept before what the built-in judge found.
+            self.rank = True, math.log2(self.badness) + hours + 2.0 * (self.basis == "judged")
 
 
 class Answers:
@@ -169,7 +149,8 @@ class Answers:
 
     def _add_unscored(self, report: Report, known: Kept | None) -> None:
         cause = _cause(report)
-        failed = cause in _FAILURES
+        interaction = report.interaction
+        failed = cause in FAILURES or interaction.status != "ok" or interaction.capture_incomplete
         if report.role == "builtin":
             self._keep(report, "unscored", float(failed))
         elif known is not None and known.basis == "builtin" and cause is not None:
@@ -187,7 +168,7 @@ class Answers:
         label = told.shown_label(lambda text: text if self._shows else "")
         shown: dict[str, Any] = {"score": told.score, "label": label}
         if self._shows and told.comment:
-            shown["comment"] = _cut(told.comment, MAX_COMMENT)
+            shown["comment"] = _cut(told.comment, MAX_TEXT)
         kept.feedback.pop(told.kind, None)
         kept.feedback = dict([*kept.feedback.items(), (told.kind, shown)][-MAX_KINDS:])
 
@@ -288,7 +269,7 @@ class Answers:
         policy = ContentPolicy(content="all" if self._shows else "none")
         cause = _cause(report) if report.assessment is None else None
         entry: dict[str, Any] = {
-            "id": interaction.id[:MAX_ID],
+            "id": interaction.id[:MAX_LABEL],
             "at_s": round(interaction.ended_ns / 1e9, 3),
             "framework": interaction.framework[:MAX_LABEL],
             "name": interaction.name[:MAX_LABEL],
@@ -309,17 +290,16 @@ class Answers:
             "diagnosis": None if report.diagnosis is None else report.diagnosis.value,
             "badness": round(kept.badness, 3),
             "bad": kept.rank[0],
-            "answered_without_chunks": answered_without_chunks(report),
             "evaluations": list(map(_evaluation, report.evaluations)),
             "builtin": list(map(_evaluation, kept.builtin)),
             "trace_id": "" if report.target is None else report.target.trace_id,
             "chunks_found": len(interaction.chunks),
-            "chunks": _chunks(interaction, sentences, report, shows=self._shows),
+            "chunks": _chunks(report, shows=self._shows),
             "times": kept.times,
             "feedback": kept.feedback,
         }
         if self._shows:
-            entry["question"] = _cut(interaction.query, MAX_QUESTION)
+            entry["question"] = _cut(interaction.query, MAX_TEXT)
             entry["answer"] = marked(interaction.answer, sentences)
         else:
             entry["verdicts"] = [
@@ -344,18 +324,6 @@ def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
     return entry | {"cause": evaluation.cause.value}
 
 
-def answered_without_chunks(report: Report) -> bool:
-    """Return whether nothing was retrieved, and the answer does not say so by declining."""
-    interaction, assessment = report.interaction, report.assessment
-    return (
-        not interaction.chunks
-        and not interaction.capture_incomplete
-        and interaction.status == "ok"
-        and assessment is not None
-        and assessment.evasive is False
-    )
-
-
 def _cause(report: Report) -> Cause | None:
     return next((e.cause for e in report.evaluations if isinstance(e, Unscored)), None)
 
@@ -364,40 +332,31 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def _chunks(
-    interaction: Interaction,
-    sentences: Iterable[SentenceVerdict],
-    report: Report,
-    *,
-    shows: bool,
-) -> list[dict[str, Any]]:
+def _chunks(report: Report, *, shows: bool) -> list[dict[str, Any]]:
     """Return the chunks that belong beside the answer.
 
     First those that bad sentences speak of, then those that others rest on, then by relevance.
     """
+    chunks, sentences = report.interaction.chunks, _sentences(report)
     relevance = (report.assessment.chunk_relevance if report.assessment is not None else None) or ()
-    order: dict[int, None] = {}
-    for wanted in (True, False):
-        for sentence in sentences:
-            if is_unsupported(sentence) == wanted:
-                order.update(dict.fromkeys(sentence.chunks))
-    rest = range(len(interaction.chunks))
-    order.update(
-        dict.fromkeys(sorted(rest, key=lambda p: -relevance[p] if p < len(relevance) else 0.0))
-    )
+    bad = [sentence for sentence in sentences if is_unsupported(sentence)]
+    contradicted = {position for sentence in bad for position in sentence.chunks}
+    cited = {position for sentence in sentences for position in sentence.chunks}
+
+    def order(position: int) -> tuple[bool, bool, float]:
+        relevant = relevance[position] if position < len(relevance) else 0.0
+        return position not in contradicted, position not in cited, -relevant
+
     entries = []
-    wrong = [sentence.text for sentence in sentences if is_unsupported(sentence)][:10]
-    for position in [p for p in order if 0 <= p < len(interaction.chunks)][:MAX_CHUNKS]:
-        chunk = interaction.chunks[position]
-        score = chunk.score
+    for position in sorted(range(len(chunks)), key=order)[:MAX_CHUNKS]:
+        chunk = chunks[position]
         entry: dict[str, Any] = {
             "position": position,
-            "id": chunk.id[:MAX_ID],
-            "score": None if score is None or not math.isfinite(score) else round(score, 4),
+            "id": chunk.id[:MAX_LABEL],
             "relevance": round(relevance[position], 3) if position < len(relevance) else None,
         }
         if shows:
-            entry["parts"] = closest(chunk.text, wrong)
+            entry["parts"] = closest(chunk.text, [sentence.text for sentence in bad[:10]])
             entry["source"] = chunk.source[:MAX_LABEL]
         entries.append(entry)
     return entries
@@ -416,19 +375,17 @@ def closest(text: str, wrong: Iterable[str]) -> list[tuple[str, bool]]:
         shared = len(tokens & sought)
         # Long passages share words by chance.
         closeness = shared / math.sqrt(max(1.0, len(tokens) / 12))
-        if shared < max(_MIN_SHARED, _SHARED_SHARE * len(tokens)):
-            continue
-        if closeness > best:
-            best, near = closeness, match.span()
+        if shared >= max(_MIN_SHARED, _SHARED_SHARE * len(tokens)) and closeness > best:
+            best, near = closeness, match
     if near is None:
-        return [(_cut(text, MAX_CHUNK), False)]
-    start = near[0] + len(text[near[0] : near[1]]) - len(text[near[0] : near[1]].lstrip())
-    end = min(near[1], start + MAX_CHUNK // 2)
-    room = (MAX_CHUNK - (end - start)) // 2
-    before, after = text[:start], text[end:]
+        return [(_cut(text, MAX_TEXT), False)]
+    passage = near.group().strip()[: MAX_TEXT // 2]
+    start = text.index(passage, near.start())
+    before, after = text[:start], text[start + len(passage) :]
+    room = (MAX_TEXT - len(passage)) // 2
     if len(before) > room:
         before = "…" + before[-room:]
-    parts = ((before, False), (text[start:end], True), (_cut(after, room), False))
+    parts = ((before, False), (passage, True), (_cut(after, room), False))
     return [(part, marked) for part, marked in parts if part]
 
 
@@ -440,37 +397,24 @@ def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, 
     """Return the answer in consecutive pieces, each with its verdict.
 
     A piece without a sentence has no verdict. An unsupported sentence has `parts` in place of the
-    text, each with whether it is among the unsupported words. Of an answer that is too long the
-    unsupported sentences are kept before others, and `cut` counts the characters left out.
+    text, each with whether it is among the unsupported words. `cut` counts the characters that a
+    long answer has beyond the last piece.
     """
     pieces: list[dict[str, Any]] = []
-    room, reached = MAX_ANSWER, 0
-
-    def add(text: str, sentence: SentenceVerdict | None) -> None:
-        nonlocal room
-        is_bad = sentence is not None and is_unsupported(sentence) and room > -MAX_ANSWER
-        kept = text[: MAX_SENTENCE if is_bad else min(MAX_SENTENCE, max(0, room))]
-        room -= len(kept)
-        if kept:
-            pieces.append(_piece(kept, sentence))
-        if len(kept) < len(text):
-            if not pieces or "cut" not in pieces[-1]:
-                pieces.append({"cut": 0})
-            pieces[-1]["cut"] += len(text) - len(kept)
-
+    shown, reached = answer[:MAX_ANSWER], 0
     for sentence in sorted(sentences, key=lambda each: each.start):
-        start, end = max(reached, sentence.start), min(len(answer), sentence.end)
+        start, end = max(reached, sentence.start), min(len(shown), sentence.end)
         if start < end:
-            add(answer[reached:start], None)
-            add(answer[start:end], sentence)
+            if reached < start:
+                pieces.append({"text": shown[reached:start]})
+            pieces.append(_piece(shown[start:end], sentence))
             reached = end
-    add(answer[reached:], None)
-    return pieces
+    if reached < len(shown):
+        pieces.append({"text": shown[reached:]})
+    return pieces if shown == answer else [*pieces, {"cut": len(answer) - len(shown)}]
 
 
-def _piece(text: str, sentence: SentenceVerdict | None) -> dict[str, Any]:
-    if sentence is None:
-        return {"text": text}
+def _piece(text: str, sentence: SentenceVerdict) -> dict[str, Any]:
     piece: dict[str, Any] = {
         "verdict": sentence.verdict.value,
         "chunks": list(sentence.chunks[:10]),
@@ -488,23 +432,16 @@ def parts(text: str, words: Iterable[str]) -> list[tuple[str, bool]]:
     """Return the text in parts, each with whether it is one of the words."""
     # Of two words that begin at one place the longest counts. "3" does not stand within "30";
     # Chinese has no spaces to go by.
-    longest = sorted({word for word in words if word.strip()}, key=len, reverse=True)
-    if not longest:
-        return [(text, False)] if text else []
-    choices = "|".join(
+    choices = [
         (r"(?<![A-Za-z0-9_])" if _is_ascii_word(word[0]) else "")
         + re.escape(word)
         + (r"(?![A-Za-z0-9_])" if _is_ascii_word(word[-1]) else "")
-        for word in longest
-    )
-    split: list[tuple[str, bool]] = []
-    reached = 0
-    for match in re.finditer(choices, text):
-        if match.start() > reached:
-            split.append((text[reached : match.start()], False))
-        split.append((match.group(), True))
-        reached = match.end()
-    return [*split, (text[reached:], False)] if reached < len(text) else split
+        for word in sorted({word for word in words if word.strip()}, key=len, reverse=True)
+    ]
+    if not choices:
+        return [(text, False)]
+    split = re.split(f"({'|'.join(choices)})", text)  # every other part is a word
+    return [(part, n % 2 == 1) for n, part in enumerate(split) if part]
 
 
 def _is_ascii_word(character: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from email.message import Message
 from functools import cache
@@ -18,7 +17,7 @@ from ragmonitor.export.view import numbers
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import SPANS, History
-from ragmonitor.records import AlarmEvent, Cause, Report, Snapshot, Unscored
+from ragmonitor.records import FAILURES, Cause, Report, Snapshot, Unscored
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Clock, Exporter
 
@@ -28,10 +27,8 @@ WORST: Final = 3
 """The answers that are shown beside an alarm."""
 MAX_ANSWERS: Final = 100
 """The answers of one reply."""
-MAX_EVENTS: Final = 50
 MUTE_FROM: Final = 3
 """After so many failed readings in a row, and none that succeeded, the page says why."""
-_JUDGE_FAILS: Final = frozenset((Cause.JUDGE_DOWN, Cause.JUDGE_ERROR, Cause.UNREADABLE))
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -154,7 +151,6 @@ class View(Exporter):
         self._failure: dict[str, Any] = {}
         self._answers = Answers(content=self._content, lower_is_better=self._lower_is_better)
         self._history = History()
-        self._events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self._snapshot = Snapshot()
         self._shown: tuple[Snapshot, dict[str, Any]] | None = None
 
@@ -178,7 +174,7 @@ class View(Exporter):
             self._failed, self._failure = 0, {}
             return
         unscored = next((e for e in report.evaluations if isinstance(e, Unscored)), None)
-        if unscored is None or unscored.cause not in _JUDGE_FAILS:
+        if unscored is None or unscored.cause not in FAILURES:
             return
         self._failed += 1
         self._failure = {
@@ -201,17 +197,6 @@ class View(Exporter):
         """Keep what a person said beside the answer, if that is kept."""
         with self._lock:
             self._answers.add_feedback(joined.feedback)
-
-    def alarm(self, event: AlarmEvent) -> None:
-        """Keep when an alarm was raised or cleared."""
-        transition = {
-            "signal": event.signal,
-            "judge": event.judge,
-            "raised": event.raised,
-            "at_s": event.at_s,
-        }
-        with self._lock:
-            self._events.append(transition)
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take the current numbers, and a point of the history where one is due."""
@@ -309,7 +294,6 @@ class View(Exporter):
                 "spent_usd": self._spent_usd,
                 "mute": self._mute(),
                 "kept": len(self._answers),
-                "events": list(self._events),
             }
             worst = self._answers.bad(WORST)
         state["worst"] = [self._answers.entry(each) for each in worst]

@@ -91,7 +91,7 @@ class StreamWorker:
             redactor=redactor,
             poll=lambda: 0,
             # What a dead one had in hand is emitted again.
-            traces=traces_of(settings, self._lose, is_repeated=True),
+            traces=traces_of(settings, self._lose),
             gauges=self._gauges,
             is_apart=True,
             store=store,

@@ -98,18 +98,12 @@ def _is_guarded(settings: Settings, refusal: str, danger: str) -> bool:
     return False
 
 
-def traces_of(
-    settings: Settings,
-    lost: Callable[[str, int], None] | None = None,
-    *,
-    is_repeated: bool = False,
-) -> OtelExporter:
+def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None) -> OtelExporter:
     """Return what emits an interaction's trace.
 
     Args:
         settings: The settings.
         lost: Counts spans and events that did not arrive, by reason.
-        is_repeated: Whether another process may emit the same again.
     """
     return OtelExporter(
         service=settings.service,
@@ -119,7 +113,6 @@ def traces_of(
         hash_key=settings.content.key,
         lost=lost,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
-        is_repeated=is_repeated,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.export.batcher import Limits
-from ragmonitor.export.posting import PostingExporter, Recipient
+from ragmonitor.export.posting import PostingExporter
 from ragmonitor.runtime.protocols import ExportContext
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until
@@ -33,23 +33,23 @@ class Takes(ScoringServer):
         return [json.loads(request.body)["records"] for request in self.requests]
 
 
+class Numbers(PostingExporter):
+    """Posts numbers."""
+
+    name, path, check_path, key_setting = "Takes", PATH, "/check", "takes_key"
+    envelope = (b'{"records":[', b"]}")
+
+    def put(self, number: int) -> None:
+        """Take a number."""
+        self._batches.put(str(number).encode(), len(str(number)))
+
+
 class Posting:
     """An exporter of numbers, and what it counted as lost."""
 
-    def __init__(self, url: str, limits: Limits = QUICK, authorization: str = "") -> None:
+    def __init__(self, url: str, limits: Limits = QUICK) -> None:
         self.lost: Counter[str] = Counter()
-        self.poster = PostingExporter(
-            Recipient(
-                name="Takes",
-                address=url,
-                url=url + PATH,
-                check_url=url + "/check",
-                key_setting="takes_key",
-                envelope=(b'{"records":[', b"]}"),
-                authorization=authorization,
-            ),
-            limits=limits,
-        )
+        self.poster = Numbers(url, limits=limits)
         self.poster.configure(ExportContext(lost=self._count))
 
     def _count(self, reason: str, n: int) -> None:

@@ -7,18 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from ragmonitor.export import Langfuse
-from ragmonitor.export.posting import Limits
 from ragmonitor.records import Report
 from ragmonitor.runtime.protocols import ExportContext
 from tests.support.scoring_server import FakeLangfuse
 from tests.unit.export.examples import (
-    BEGAN,
     MODEL,
     evaluations,
     late_report,
 )
-
-QUICK = Limits(linger_s=0.01)
 
 
 @pytest.fixture
@@ -38,8 +34,6 @@ class Exporting:
             langfuse.url,
             public_key="pk-lf-1",
             secret_key=secret_key,
-            limits=QUICK,
-            clock_ns=lambda: BEGAN,
         )
         self.exporter.configure(
             ExportContext(

@@ -374,32 +374,6 @@ def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lost == {"otlp_refused": SPANS}
 
 
-@pytest.mark.parametrize("is_repeated", [True, False])
-def test_what_another_process_emits_again_has_the_same_ids(
-    monkeypatch: pytest.MonkeyPatch, *, is_repeated: bool
-) -> None:
-    """A trace backend has it once; elsewhere ids are random, and of each answer its own."""
-    with otlp_receiver() as receiver:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
-        for _ in range(2):
-            exporter = OtelExporter("shop", is_repeated=is_repeated)
-            for answer in (interaction(), interaction(id="1" * 32)):
-                target = exporter.emit(answer, [report()])
-                assert target is not None
-                exporter.export(late_report(target=target))
-            assert exporter.flush(5)
-            exporter.close()
-    ids = Counter(
-        (span.trace_id, span.span_id)
-        for request in receiver.trace_requests
-        for resource in request.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    )
-    assert set(ids.values()) == ({2} if is_repeated else {1})
-    assert sum(ids.values()) == 2 * 2 * 4
-
-
 def test_traces_leave_without_opentelemetrys_sdk(tmp_path: Path) -> None:
     """The core does not bring it: an application that sets a provider has it."""
     with otlp_receiver() as receiver:

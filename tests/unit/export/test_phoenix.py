@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ragmonitor import Phoenix
-from ragmonitor.export.posting import Limits
 from ragmonitor.records import Report
 from ragmonitor.runtime.protocols import ExportContext
 from tests.support.scoring_server import FakePhoenix
@@ -20,8 +19,6 @@ from tests.unit.export.examples import (
     late_report,
     report,
 )
-
-QUICK = Limits(linger_s=0.01)
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def export(
     phoenix: FakePhoenix, *reports: Report, api_key: str | None = None, **context: object
 ) -> bool:
     """Export and flush; return whether all of it arrived."""
-    exporter = Phoenix(phoenix.url, api_key=api_key, limits=QUICK)
+    exporter = Phoenix(phoenix.url, api_key=api_key)
     exporter.configure(ExportContext(**context))  # type: ignore[arg-type]
     for each in reports:
         exporter.export(each)

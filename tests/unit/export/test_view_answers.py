@@ -12,7 +12,6 @@ from ragmonitor.export.content import compact_json
 from ragmonitor.export.view.answers import (
     MAX_NEWEST,
     Answers,
-    answered_without_chunks,
     marked,
 )
 from ragmonitor.records import (
@@ -101,18 +100,6 @@ def test_the_newest_answers_are_kept_whatever_they_are():
     found = told(kept)
     assert [each["id"] for each in found][:3] == ["i-0", "i-149", "i-148"]
     assert [each["bad"] for each in found] == [True] + [False] * MAX_NEWEST
-
-
-def test_an_answer_to_an_empty_retrieval_says_whether_it_declines():
-    """A confident one is what matters; what could not be captured is no empty retrieval."""
-    asked = replace(bad(1).interaction, chunks=())
-    confident = replace(bad(1), interaction=asked, assessment=replace(supported(), evasive=False))
-    assert answered_without_chunks(confident)
-    assert not answered_without_chunks(bad(1))
-    declined = replace(confident, assessment=replace(supported(), evasive=True))
-    unseen = replace(confident, interaction=replace(asked, capture_incomplete=True))
-    assert not answered_without_chunks(declined)
-    assert not answered_without_chunks(unseen)
 
 
 def test_a_judge_takes_the_place_of_the_builtin_one():

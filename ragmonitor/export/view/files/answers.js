@@ -62,7 +62,6 @@ function card(answer, state) {
       answer.judge_cause && answer.judge_cause !== "not_sampled" ? tag(t("judgeDidNot", { cause: called("cause", answer.judge_cause) })) : null,
       answer.status === "ok" ? null : tag(called("status", answer.status), "warn"),
       answer.times > 1 ? tag(t("times", { n: answer.times })) : null,
-      answer.answered_without_chunks ? tag(t("unfounded"), "warn") : null,
       ...people.map(opinion),
       element("span", { class: "quiet when" }, about.filter(Boolean).join(" · "))),
     state.content === "all" ? element("h3", {}, answer.question || t("noText")) : null,

@@ -92,9 +92,7 @@ function remark(found, alarm) {
   if (!alarm) return "";
   const isOver = isBeyond(found, alarm);
   if (alarm.active) return isOver || !alarm.span ? "" : t("holdsEarlier");
-  if (!isOver) return "";
-  const last = state.events.findLast((e) => e.signal === alarm.signal && e.judge === alarm.judge);
-  return last && !last.raised ? t("endedAt", { time: moment(last.at_s) }) : t("overNoAlarm");
+  return isOver ? t("overNoAlarm") : "";
 }
 
 function card(signal) {
