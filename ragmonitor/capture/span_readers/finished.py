@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from opentelemetry.trace import format_trace_id
@@ -198,16 +199,29 @@ class _StepTranslator(Translator):
         return (run.outputs or ()) if run.kind == "tool" else self._documents(run).chunks
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
-        """Return what the last reranker left, as far as the models were shown it."""
-        left = self._left() if root is self._root else None
-        if left is None:
+        """Return the chunks in the prompts, with rerankers' scores; None: there is no reranker.
+
+        Where no prompt tells, these are what the last reranker left.
+        """
+        left = [
+            step.documents.chunks
+            for step in self._tree.steps
+            if step.role == "reranker"
+            and step.documents.complete
+            and not any(each.role == "retriever" for each in self._tree.enclosing(step))
+        ]
+        if not left or root is not self._root:
             return None
+        retrievers = [self.chunks(r) for r in self._root.members if r.kind == "retriever"]
+        chunks: dict[str, Chunk] = {}
+        for chunk in chain.from_iterable([*reversed(left), *retrievers]):
+            chunks.setdefault(chunk.text, chunk)
         asked = (
             Generation(output="", started_ns=0, ended_ns=0, input=run.inputs.prompt)
             for run in self._models
         )
-        seen = seen_in([*asked], left)
-        return left if seen is None else seen
+        seen = seen_in([*asked], [*chunks.values()])
+        return left[-1] if seen is None else seen
 
     def prompt(self, run: Run) -> Sequence[Message]:
         prompt: Sequence[Message] = run.inputs.prompt
@@ -279,28 +293,6 @@ class _StepTranslator(Translator):
             contexts = (m.inputs.context for m in reversed(self._models))
             text = next(filter(None, contexts), "")
         return Documents(_with_texts(documents.chunks, text), complete=True) if text else documents
-
-    def _left(self) -> list[Chunk] | None:
-        """Return the chunks that rerankers left, and those that none was given; None: no reranker.
-
-        One that was given what another left takes its place.
-        """
-        left: list[Chunk] | None = None
-        judged: set[str] = set()
-        for step in self._tree.steps:
-            around = {each.role for each in self._tree.enclosing(step)}
-            if step.role != "reranker" or around & {"retriever", "reranker"}:
-                continue
-            if step.documents.complete:
-                after = step.documents.chunks
-                seen = {chunk.text for chunk in (*step.reranked.chunks, *after)}
-                judged |= seen
-                left = [*(chunk for chunk in left or () if chunk.text not in seen), *after]
-        if left is None:
-            return None
-        retrievers = (r for r in self._root.members if r.kind == "retriever")
-        rest = (c for r in retrievers if not r.inside_retriever for c in self.chunks(r))
-        return [*left, *(chunk for chunk in rest if chunk.text not in judged)]
 
     @cached_property
     def _models(self) -> list[Run]:

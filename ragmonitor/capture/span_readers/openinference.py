@@ -68,7 +68,6 @@ def _fill(step: Step) -> None:
         step.documents = _retrieved(span, output)
     elif role == "reranker":
         step.documents = _documents(span, "reranker.output_documents")
-        step.reranked = _documents(span, "reranker.input_documents")
     elif role == "tool":
         step.documents = texts.tool_documents(output)
     elif role == "model":

@@ -83,8 +83,6 @@ def _fill(step: Step) -> None:
         step.documents = texts.tool_documents(of_tool)
     elif role in ("retriever", "reranker") and outputs is not None:
         step.documents = texts.documents(outputs)
-    if role == "reranker" and isinstance(inputs, Mapping):
-        step.reranked = texts.documents(inputs.get("nodes"))
     if not (role == "model" and step.answer):
         if isinstance(outputs, Mapping) and "outputs" in outputs:
             step.answer = texts.answer(outputs["outputs"])

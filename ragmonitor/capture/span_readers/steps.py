@@ -43,8 +43,6 @@ class Step:
     """The question, where a model's prompt names it apart."""
     documents: Documents = UNKNOWN_DOCUMENTS
     """What a retriever, reranker or tool gave."""
-    reranked: Documents = UNKNOWN_DOCUMENTS
-    """What a reranker was given."""
     prompt: tuple[Message, ...] = ()
     """What a model was asked; empty if not said, or not all of it."""
     context: str = ""
