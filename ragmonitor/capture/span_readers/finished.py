@@ -76,10 +76,9 @@ class FinishedTree(FinishedRuns):
         wrappers = self.ancestry.enclosing(s.span.span_id for s in says)
         """Of a retriever that says nothing, the one in it that does is the retrieval."""
         runs: dict[str, Run] = {root.span_id: run}
-        depths = self.ancestry.depths()
-        for each in sorted(steps, key=lambda s: depths[s.span.span_id]):
-            span_id = each.span.span_id
-            if each is step:
+        for span_id in parents:  # from the outside in
+            each = self.by_id.get(span_id)
+            if each is None or each is step:
                 continue
             above = runs.get(parents[span_id], run)
             is_wrapper = each.documents == UNKNOWN_DOCUMENTS and span_id in wrappers
@@ -88,6 +87,7 @@ class FinishedTree(FinishedRuns):
                 runs[span_id] = _run(each, kind, above, run, is_retrieval_tool)
             else:
                 runs[span_id] = above
+        run.members.sort(key=lambda member: member.started_ns)
         self._end(run)
 
     @property
@@ -128,9 +128,10 @@ class FinishedTree(FinishedRuns):
                 run.status = "partial"
         root.is_cut_short = root.status == "ok" and self.is_cut_short()
         says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
-        is_closed = not streams and bool(models) and says_nothing and not read.is_withheld()
+        # OpenLLMetry ends a closed stream of LangChain without a word.
+        is_closed = not streams and says_nothing and any(read.prompt(run) for run in models)
         if root.is_cut_short or (root.status == "ok" and is_closed):
-            root.status = "partial"  # OpenLLMetry ends a closed stream of LangChain without a word
+            root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
         is_engine = root.inputs is not None and root.inputs.is_engine
         root.asked = is_engine and bool(read.answer(root) or not models)
@@ -260,10 +261,6 @@ class _StepTranslator(Translator):
 
     # --- what is missing, and where else it may stand -------------------------------------------
 
-    def is_withheld(self) -> bool:
-        """Return whether an instrumentation was told not to write texts."""
-        return any(step.withholds for step in self._tree.steps)
-
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
@@ -273,10 +270,8 @@ class _StepTranslator(Translator):
         if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
             return True
         answer = self._tree.answer()
-        if not answer and self._root.asked:
-            return True
         if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
-            return self.is_withheld()
+            return True  # a switch hides them
         return any(step.span.is_cut(answer) for step in self._tree.steps)
 
     def _documents(self, run: Run) -> Documents:

@@ -90,13 +90,6 @@ def _fill(step: Step) -> None:
             step.answer = texts.tool_text(of_tool) if role == "tool" else texts.answer(outputs)
     if role == "model":
         _fill_model(step, inputs, outputs)
-    else:
-        step.withholds = (
-            span.status != "error"
-            and span.text(_KIND) in ("workflow", "task", "tool")
-            and _INPUT not in span.attributes
-            and _OUTPUT not in span.attributes
-        )
     step.labels = _labels(span, inputs)
     step.is_engine = (
         span.scope == LLAMA_INDEX
@@ -123,7 +116,6 @@ def _fill_model(step: Step, inputs: Any, outputs: Any) -> None:
     raw = outputs.get("raw") if isinstance(outputs, Mapping) else None
     if step.usage == Usage() and isinstance(raw, Mapping):
         step.usage = usage_of(raw.get("usage", raw))
-    step.withholds = step.withholds and _INPUT not in span.attributes
 
 
 def begins_anew(span: SpanRecord) -> bool:

@@ -296,7 +296,9 @@ class InteractionSpanProcessor(SpanProcessor):
                     finished.note_loss()
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
-        rest_s = self._span_age_s if open_spans else quiet_s
+        failed = {span_id for span_id, span in spans.items() if span.status == "error"}
+        is_open = bool(open_spans.keys() - ancestry.below(gone | failed))
+        rest_s = self._span_age_s if is_open else quiet_s
         rest = {i for i in spans.keys() - gone if i in kept or ages[i] < rest_s}
         matching = {i for i in rest if dialect_of(spans[i].scope, spans[i].attributes) is not None}
         rest &= matching | ancestry.enclosing(matching) | waited_for

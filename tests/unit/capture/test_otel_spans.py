@@ -253,11 +253,10 @@ RESULTS = [{"url": "u", "content": text} for text in TEXTS]
     "output",
     [
         RESULTS,
-        {"query": QUESTION, "results": RESULTS},
         [*TEXTS],
         {"content": [{"type": "text", "text": text} for text in TEXTS], "isError": False},
     ],
-    ids=["list", "dict", "texts", "parts"],
+    ids=["list", "texts", "parts"],
 )
 def test_search_results_of_a_retrieval_tool_are_one_text(output):
     """What a tool gave as JSON, without a message around it, in either convention."""
@@ -466,7 +465,7 @@ def test_texts_that_came_as_lists_and_maps_are_read():
         "root",
         gen_ai__operation__name="execute_tool",
         gen_ai__tool__name="web_search",
-        gen_ai__tool__call__result={"results": [{"content": text} for text in TEXTS]},
+        gen_ai__tool__call__result=[{"content": text} for text in TEXTS],
     )
     asked = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
     said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]
