@@ -25,7 +25,7 @@ from typing import Any, Self
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
 
-from ragmonitor.capture.assembly import is_most_of, reference, shown_of
+from ragmonitor.capture.assembly import FinishedRuns, reference, shown_of
 from ragmonitor.capture.coercion import (
     FRAMEWORK,
     MAX_CHUNKS,
@@ -47,7 +47,7 @@ from ragmonitor.capture.interaction_labels import labels_in, merged
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.capture.prompts import not_among, with_metadata
 from ragmonitor.capture.recorder import status_of
-from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
+from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, entered_scope
 from ragmonitor.capture.streams import MAX_PIECES, KeptPieces, Listener, read
 from ragmonitor.records import (
     Chunk,
@@ -137,7 +137,7 @@ class InteractionRecorder:
         self._unanswered = False
         """The function that was to answer returned a value without a text."""
         self.status: Status = "ok"
-        self._ends_with: Part | None = None
+        self._ends_with: FinishedRuns | None = None
         """The part whose end is the interaction's."""
         self._error = ""
         self._started_ns = self.step_ns = time.time_ns()
@@ -160,9 +160,9 @@ class InteractionRecorder:
         self.gives_way = False
         """It is a function's: one that is called in it, and retrieves, answers in its place."""
         self._outer: InteractionRecorder | None = None
-        """The interaction in which it began, until its end."""
-        self._answered_within: Status | None = None
-        """How an interaction ended that began in it and retrieved something."""
+        """The function's interaction in which it began, until its end."""
+        self._is_answered_within = False
+        """An interaction that began in it has retrieved something."""
 
     def __enter__(self) -> Self:
         self.enter()
@@ -390,9 +390,9 @@ class InteractionRecorder:
                     self.status = self._ends_with.status
         outer, self._outer = self._outer, None
         retrieved = bool(self._retrievals or self.scope.parts)
-        if outer is not None and retrieved and outer._hand_over == self._hand_over:  # noqa: SLF001 - of our own kind
-            outer._answered_within = self.status  # noqa: SLF001 - likewise
-        if self._answered_within == self.status and not retrieved:
+        if outer is not None and retrieved:
+            outer._is_answered_within = True  # noqa: SLF001 - of our own kind
+        if self._is_answered_within and self.status == "ok" and not retrieved:
             self.release()  # the answer was counted where its chunks are
         else:
             self._hand_over(self)
@@ -425,33 +425,26 @@ class InteractionRecorder:
 
     def _read(self) -> Interaction:
         parts = self.scope.parts
-        own_retrievals = tuple(each.retrieval() for each in self._retrievals)
         observed = tuple(retrieval for part in parts for retrieval in part.retrievals())
-        # One that took no time was found in a call's output or prompt: what was noted tells more.
-        took_time = any(each.ended_ns > each.started_ns for each in observed)
-        retrievals = observed if took_time or not own_retrievals else own_retrievals
+        noted = tuple(each.retrieval() for each in self._retrievals)
         # Model calls that were seen have their own times and tokens; `answered` repeats the last.
         generations = tuple(g for part in parts for g in part.generations()) or tuple(
             replace(each, input=messages_in(each.input)) for each in self._generations
         )
-        named = [chunk for part in parts for chunk in part.shown()]
-        shown: Sequence[Chunk] = [c for retrieval in own_retrievals for c in retrieval.chunks]
-        if not own_retrievals:
-            shown = shown_of(observed, generations, named)
+        shown: Sequence[Chunk] = [chunk for retrieval in noted for chunk in retrieval.chunks]
+        if not noted:
+            shown = shown_of(observed, generations, [c for part in parts for c in part.shown()])
         if self._ends_with is not None and self.status == "partial":
             self.status = self._ends_with.ending()
         answer = self._answer
         if answer is None:
-            answers = (part.answer() for part in reversed(parts))
-            answer = next((text for text in answers if text), "")
-        failure = "" if self._answer is not None else _unanswered(observed, generations)
-        if failure:
-            answer = ""  # what was said before is a step's
-            if self.status == "ok":  # the application has caught it
-                self.status, self._error = "error", failure
+            answer = self._said(min((each.ended_ns for each in observed), default=0))
+            failed = next((each.error for each in reversed(generations) if each.error), "")
+            if failed and not answer and self.status == "ok":  # the application has caught it
+                self.status, self._error = "error", failed
         query = text_in(self._query)
-        wrote = [each for each in generations if is_most_of(each.output, answer)]
-        first_ns = next((g.first_token_ns for g in reversed(wrote or generations)), 0)
+        pieces = (each.first_token_ns for each in reversed(generations))
+        labels = self._labels(parts)
         return Interaction(
             id=self.id,
             query=query or "",
@@ -464,22 +457,30 @@ class InteractionRecorder:
             name=text_in(self._name) or "",
             status=self.status,
             error=self._error,
-            retrievals=retrievals,
+            retrievals=noted or observed,
             generations=generations,
             usage=sum((g.usage for g in generations), Usage()),
             caller=reference(self._caller),
-            first_token_ns=self.first_token_ns or first_ns,
-            **self._labels(parts),
+            first_token_ns=self.first_token_ns or next(filter(None, pieces), 0),
+            session_id=labels["session_id"],
+            user_id=labels["user_id"],
+            tags=labels["tags"],
+            attributes=labels["attributes"],
             # Asked last: what could not be read above is noted there.
             capture_incomplete=self._incomplete
             or query is None
             or bool(self.scope.lost)
             or (self._unanswered and not answer)
-            or any(part.labels().get("capture_incomplete") for part in parts),
+            or labels["capture_incomplete"],
         )
 
-    def _labels(self, parts: Sequence[Part]) -> dict[str, Any]:
-        session_id, user_id = (text_in(each) or "" for each in self._ids)
+    def _said(self, since_ns: int) -> str:
+        """Return what the parts answered last: one that ended before the retrieval is a step."""
+        parts = (part for part in reversed(self.scope.parts) if part.ended_ns >= since_ns)
+        return next((text for part in parts if (text := part.answer())), "")
+
+    def _labels(self, parts: Sequence[FinishedRuns]) -> dict[str, Any]:
+        session_id, user_id = self._ids
         own = {
             "session_id": session_id,
             "user_id": user_id,
@@ -487,25 +488,11 @@ class InteractionRecorder:
             "attributes": self._attributes,
         }
         labels = merged(own, self._inherited)
-        for part in reversed(parts):
-            theirs = part.labels()
-            for key in ("session_id", "user_id"):
-                labels[key] = labels[key] or theirs.get(key) or ""
+        theirs = [part.labels() for part in reversed(parts)]
+        for key in ("session_id", "user_id"):
+            labels[key] = next((each[key] for each in (labels, *theirs) if each.get(key)), "")
+        labels["capture_incomplete"] = any(each.get("capture_incomplete") for each in theirs)
         return labels
-
-
-def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> str:
-    """Return the error of the model call that was to answer; empty if it or another one did.
-
-    It is the last one, and none has said anything since the first retrieval: a failure after the
-    answer, in a call that names the conversation for one, changes nothing.
-    """
-    last = max(generations, key=lambda each: each.started_ns, default=None)
-    if last is None or not last.error or last.output:
-        return ""
-    first_ns = min((each.started_ns for each in retrievals), default=last.started_ns)
-    has_answered = any(each.output and each.started_ns >= first_ns for each in generations)
-    return "" if has_answered else last.error
 
 
 class StreamedRetrieval(Listener):
