@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -93,6 +94,9 @@ class FinishedRuns:
 
     __slots__ = ("_is_read", "_reader", "_record", "_root", "_translator")
 
+    needs_retrieval = True
+    """Whether it is no interaction without one."""
+
     def __init__(self, root: Root, translator: Translator) -> None:
         self._root = root
         self._translator = translator
@@ -165,6 +169,10 @@ class FinishedRuns:
         retrieved, _, since = self._course()
         return retrieved and not since
 
+    def has_retrieved(self) -> bool:
+        """Return whether text was retrieved, by the root itself perhaps."""
+        return any(run.has_retrieved for run in self._root.members)
+
     def _course(self) -> tuple[bool, bool, bool]:
         """Return whether text was retrieved, whether a model was asked, and whether one since."""
         retrieved = asked = since = False
@@ -230,26 +238,25 @@ class FinishedRuns:
         return self._reader
 
     def _interaction(self) -> Interaction | None:
-        root, translator = self._root, self._safe_reader()
+        root = self._root
         retrievals = self.retrievals()
-        if not retrievals:
+        if self.needs_retrieval and not retrievals:
             return None
         status = self.ending()
         generations = self.generations()
-        shown = translator.shown(root)
-        if shown is None:
-            shown = shown_of(retrievals, generations)
-        query = translator.query(root) or next((r.query for r in retrievals if r.query), "")
+        shown = self.shown_among(retrievals, generations)
+        query = self._safe_reader().query(root)
+        answer = self.answer()
         labels = self.labels()
         return Interaction(
             id=interaction_id(root.id),
-            query=query,
+            query=query or next((r.query for r in retrievals if r.query), ""),
             chunks=tuple(with_metadata(shown, generations)),
-            not_shown=not_among(shown, self.retrieved()),
-            answer=self.answer(),
-            framework=translator.framework,
+            not_shown=not_among(shown, self.retrieved_chunks()),
+            answer=answer,
+            framework=self.framework,
             started_ns=root.started_ns,
-            ended_ns=root.ended_ns,
+            ended_ns=root.ended_ns or time.time_ns(),
             name=root.name,
             status=status,
             error=root.error,
@@ -258,13 +265,21 @@ class FinishedRuns:
             usage=sum((g.usage for g in generations), Usage()),
             caller=reference(root.caller),
             target=reference(root.target),
-            first_token_ns=self.first_token_ns(),
+            first_token_ns=root.first_piece_ns
+            or next((g.first_token_ns for g in reversed(generations) if g.first_token_ns), 0),
             session_id=labels.get("session_id", ""),
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),
             attributes=labels.get("attributes", {}),
             capture_incomplete=labels.get("capture_incomplete", False),
         )
+
+    def shown_among(
+        self, retrievals: Sequence[Retrieval], generations: Sequence[Generation]
+    ) -> Sequence[Chunk]:
+        """Return the chunks that the models were shown."""
+        shown: Sequence[Chunk] | None = self._safe_reader().shown(self._root)
+        return shown_of(retrievals, generations) if shown is None else shown
 
     def labels(self) -> dict[str, Any]:
         """Return what the application and its context say of the interaction.
@@ -300,14 +315,6 @@ class FinishedRuns:
             answer = next((text for m in reversed(candidates) if (text := self._output(m))), "")
         return answer
 
-    def first_token_ns(self) -> int:
-        """Return when the first text of the answer came; 0: it was not streamed.
-
-        The root's own stream tells it, else that of the model that was asked last.
-        """
-        pieces = (model.first_piece_ns for model in reversed(self._models()))
-        return self._root.first_piece_ns or next(filter(None, pieces), 0)
-
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return the outermost retriever runs, and the tools that retrieved without one."""
         retrieved = [
@@ -340,7 +347,7 @@ class FinishedRuns:
 
         LangGraph hands tools their node's config, and what they call with it starts beside them.
         """
-        given = [chunk.text for chunk in self.retrieved() if chunk.text]
+        given = [chunk.text for chunk in self.retrieved_chunks() if chunk.text]
         # Most of it: a question that a model rewrote may stand in a retrieved text.
         given += [out for run in self._models() if len(out := self._output(run)) * 2 > len(text)]
         return not is_too_much(given, text) and any(each in text for each in given)
@@ -349,7 +356,7 @@ class FinishedRuns:
         """Return what the root's own result names as the model's context; empty if nothing."""
         return self._safe_reader().shown(self._root) or ()
 
-    def retrieved(self) -> list[Chunk]:
+    def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave, those inside others included, in order."""
         return [
             chunk
