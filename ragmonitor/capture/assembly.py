@@ -173,6 +173,10 @@ class FinishedRuns:
         """Return whether text was retrieved, by the root itself perhaps."""
         return any(run.has_retrieved for run in self._root.members)
 
+    def has_asked(self) -> bool:
+        """Return whether a model was asked."""
+        return any(run.kind == "model" for run in self._root.members)
+
     def _course(self) -> tuple[bool, bool, bool]:
         """Return whether text was retrieved, whether a model was asked, and whether one since."""
         retrieved = asked = since = False
