@@ -17,7 +17,6 @@ from ragmonitor.capture import (
     finish_reason_of,
     json_of,
     labels_of,
-    result_texts,
     score_of,
     usage_of,
 )
@@ -77,7 +76,6 @@ __all__ = [
     "question_in",
     "read_stream",
     "record_error",
-    "result_texts",
     "score_of",
     "shielded",
     "survive_forks",

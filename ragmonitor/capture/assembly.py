@@ -251,6 +251,9 @@ class FinishedRuns:
         shown = self.shown_among(retrievals, generations)
         query = self._safe_reader().query(root)
         answer = self.answer()
+        # One that was asked later has named the conversation.
+        wrote = [each for each in generations if is_most_of(each.output, answer)]
+        pieces = (each.first_token_ns for each in reversed(wrote or generations))
         labels = self.labels()
         return Interaction(
             id=interaction_id(root.id),
@@ -269,8 +272,7 @@ class FinishedRuns:
             usage=sum((g.usage for g in generations), Usage()),
             caller=reference(root.caller),
             target=reference(root.target),
-            first_token_ns=root.first_piece_ns
-            or next((g.first_token_ns for g in reversed(generations) if g.first_token_ns), 0),
+            first_token_ns=root.first_piece_ns or next(pieces, 0),
             session_id=labels.get("session_id", ""),
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),

@@ -23,6 +23,7 @@ from ragmonitor.capture.conversations import (
     part_text,
     question_in,
 )
+from ragmonitor.capture.documents import documents_in
 from ragmonitor.records import Chunk, Message
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -129,23 +130,16 @@ def tool_text(value: Any) -> str:
 
 def tool_documents(value: Any) -> Documents:
     """Return the documents that a tool gave beside its text."""
-    if not isinstance(value, Mapping):
-        # Of a LangChain tool that is called by itself, what it returned.
-        is_listed = isinstance(value, list) and value and "page_content" in _kwargs_of(value[0])
-        return documents(value) if is_listed else UNKNOWN_DOCUMENTS
-    inner = value.get("kwargs") if "lc" in value else value.get("data")
-    if isinstance(inner, Mapping):
-        return documents(inner.get("artifact"))
-    raw = value.get("raw_output")
-    return documents(raw.get("source_nodes") if isinstance(raw, Mapping) else raw)
-
-
-def _kwargs_of(value: Any) -> Any:
-    """Return the fields of an object that LangChain has dumped; empty: it is no object."""
-    if not isinstance(value, Mapping):
-        return {}
-    inner = value.get("kwargs") if "lc" in value else None
-    return inner if isinstance(inner, Mapping) else value
+    if isinstance(value, Mapping):
+        inner = value.get("kwargs") if "lc" in value else value.get("data")
+        if isinstance(inner, Mapping):
+            return documents(inner.get("artifact"))
+        if "raw_output" in value:
+            raw = value["raw_output"]
+            return documents(raw.get("source_nodes") if isinstance(raw, Mapping) else raw)
+    # Of a tool that is called by itself, what it returned.
+    found = documents_in(value)
+    return UNKNOWN_DOCUMENTS if found is None else Documents(tuple(found), complete=True)
 
 
 def document(value: Any) -> Chunk | None:
