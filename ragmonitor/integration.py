@@ -34,6 +34,7 @@ from ragmonitor.capture.conversations import (
     question_in,
     values_in,
 )
+from ragmonitor.capture.recorder import oldest_of
 from ragmonitor.capture.streams import Listener as StreamListener
 from ragmonitor.capture.streams import read as read_stream
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
@@ -71,6 +72,7 @@ __all__ = [
     "labels_of",
     "member_in",
     "message_of",
+    "oldest_of",
     "parsed_in",
     "part_text",
     "question_in",
