@@ -17,7 +17,6 @@ from ragmonitor.capture import (
     finish_reason_of,
     json_of,
     labels_of,
-    result_texts,
     score_of,
     usage_of,
 )
@@ -35,6 +34,7 @@ from ragmonitor.capture.conversations import (
     question_in,
     values_in,
 )
+from ragmonitor.capture.recorder import oldest_of
 from ragmonitor.capture.streams import Listener as StreamListener
 from ragmonitor.capture.streams import read as read_stream
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
@@ -72,12 +72,12 @@ __all__ = [
     "labels_of",
     "member_in",
     "message_of",
+    "oldest_of",
     "parsed_in",
     "part_text",
     "question_in",
     "read_stream",
     "record_error",
-    "result_texts",
     "score_of",
     "shielded",
     "survive_forks",

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.interaction_labels import merged
-from ragmonitor.capture.prompts import BoundedSearch, not_among, seen_in, with_metadata
+from ragmonitor.capture.prompts import is_too_much, not_among, seen_in, with_metadata
 from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.records import (
@@ -80,10 +81,6 @@ class Translator(Protocol):
         """
         return {}
 
-
-class _Questions(Translator, Protocol):
-    """Asks a translator, also about what it need not know to answer."""
-
     def finish_reason(self, run: Run) -> str:
         """Return why a model run stopped, in its provider's words; empty if unknown."""
         return ""
@@ -96,6 +93,9 @@ class FinishedRuns:
     """A root run that has ended, with its members: an interaction in the framework's objects."""
 
     __slots__ = ("_is_read", "_reader", "_record", "_root", "_translator")
+
+    needs_retrieval = True
+    """Whether it is no interaction without one."""
 
     def __init__(self, root: Root, translator: Translator) -> None:
         self._root = root
@@ -160,66 +160,48 @@ class FinishedRuns:
             in_turn: Demand that a model began after something had been retrieved: a step that
                 rewrites a question and then retrieves for it is not an interaction.
         """
-        retrieved = False
-        asked = self._root.asked or (bool(self._root.error) and not in_turn)
-        for run in self._root.members:
-            if run.kind == "retriever":
-                if run is self._root:
-                    continue
-                retrieved = True
-                asked = asked or (bool(run.error) and not in_turn)
-            elif run.kind == "tool" and run.outputs is not None:
-                retrieved = True
-            elif run.kind == "model" and not run.inside_retriever:
-                asked = asked or retrieved or not in_turn
-        return retrieved and asked
+        retrieved, asked, since = self._course()
+        root = self._root
+        return retrieved and (since or (not in_turn and (asked or bool(root.error))) or root.asked)
 
     def is_unanswered(self) -> bool:
         """Return whether something was retrieved and no model asked since."""
-        retrieved = False
+        retrieved, _, since = self._course()
+        return retrieved and not since
+
+    def has_retrieved(self) -> bool:
+        """Return whether text was retrieved, by the root itself perhaps."""
+        return any(run.has_retrieved for run in self._root.members)
+
+    def has_asked(self) -> bool:
+        """Return whether a model was asked."""
+        return any(run.kind == "model" for run in self._root.members)
+
+    def _course(self) -> tuple[bool, bool, bool]:
+        """Return whether text was retrieved, whether a model was asked, and whether one since."""
+        retrieved = asked = since = False
         for run in self._root.members:
-            if run.kind == "model" and retrieved and not run.inside_retriever:
-                return False
-            if (run.kind == "retriever" and run is not self._root) or (
-                run.kind == "tool" and run.outputs is not None
-            ):
+            if run.kind == "model":
+                if not run.inside_retriever:
+                    asked, since = True, retrieved
+            elif run.has_retrieved and run is not self._root:
                 retrieved = True
-        return retrieved
+                asked = asked or bool(run.error)
+        return retrieved, asked, since
 
     def is_cut_short(self) -> bool:
         """Return whether the root ended before its model did: a stream that was closed early.
 
         To be asked when the root ends: a model that is still open then may end a moment later.
         """
-        answered_ns: int | None = None
+        open_ns = answered_ns = 0
         for run in self._root.members:
-            # Not `any`: a generator costs as much again, and this is the request path.
-            if (
-                run.kind == "model"
-                and not run.inside_retriever
-                and (run.is_open or run.status == "partial")
-            ):
-                if run.pieces:
-                    return True
-                if answered_ns is None:
-                    answered_ns = self._last_answered_ns()
-                if answered_ns <= run.started_ns:
-                    return True
-        return False
-
-    def _last_answered_ns(self) -> int:
-        """Return when the last model that answered began: one before it was given up."""
-        return max(
-            (
-                run.started_ns
-                for run in self._root.members
-                if run.kind == "model"
-                and run.ended_ns
-                and run.status == "ok"
-                and not run.inside_retriever
-            ),
-            default=0,
-        )
+            if run.kind == "model" and not run.inside_retriever:
+                if run.is_open or run.status == "partial":
+                    open_ns = run.started_ns
+                elif run.status == "ok":
+                    answered_ns = run.started_ns
+        return open_ns > 0 and open_ns >= answered_ns
 
     def interaction(self) -> Interaction | None:
         """Return the record. The runs are let go of at the first call."""
@@ -256,30 +238,32 @@ class FinishedRuns:
 
     def _safe_reader(self) -> Any:
         if self._reader is None:
-            self._reader = SafeReader(self._translator, _Questions)
+            self._reader = SafeReader(self._translator, Translator)
         return self._reader
 
     def _interaction(self) -> Interaction | None:
-        root, translator = self._root, self._safe_reader()
+        root = self._root
         retrievals = self.retrievals()
-        if not retrievals:
+        if self.needs_retrieval and not retrievals:
             return None
         status = self.ending()
         generations = self.generations()
-        shown = translator.shown(root)
-        if shown is None:
-            shown = shown_of(retrievals, generations)
-        query = translator.query(root) or next((r.query for r in retrievals if r.query), "")
+        shown = self.shown_among(retrievals, generations)
+        query = self._safe_reader().query(root)
+        answer = self.answer()
+        # One that was asked later has named the conversation.
+        wrote = [each for each in generations if is_most_of(each.output, answer)]
+        pieces = (each.first_token_ns for each in reversed(wrote or generations))
         labels = self.labels()
         return Interaction(
             id=interaction_id(root.id),
-            query=query,
+            query=query or next((r.query for r in retrievals if r.query), ""),
             chunks=tuple(with_metadata(shown, generations)),
-            not_shown=not_among(shown, self.retrieved()),
-            answer=self.answer(),
-            framework=translator.framework,
+            not_shown=not_among(shown, self.retrieved_chunks()),
+            answer=answer,
+            framework=self.framework,
             started_ns=root.started_ns,
-            ended_ns=root.ended_ns,
+            ended_ns=root.ended_ns or time.time_ns(),
             name=root.name,
             status=status,
             error=root.error,
@@ -288,13 +272,20 @@ class FinishedRuns:
             usage=sum((g.usage for g in generations), Usage()),
             caller=reference(root.caller),
             target=reference(root.target),
-            first_token_ns=self.first_token_ns(),
+            first_token_ns=root.first_piece_ns or next(pieces, 0),
             session_id=labels.get("session_id", ""),
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),
             attributes=labels.get("attributes", {}),
             capture_incomplete=labels.get("capture_incomplete", False),
         )
+
+    def shown_among(
+        self, retrievals: Sequence[Retrieval], generations: Sequence[Generation]
+    ) -> Sequence[Chunk]:
+        """Return the chunks that the models were shown."""
+        shown: Sequence[Chunk] | None = self._safe_reader().shown(self._root)
+        return shown_of(retrievals, generations) if shown is None else shown
 
     def labels(self) -> dict[str, Any]:
         """Return what the application and its context say of the interaction.
@@ -330,18 +321,6 @@ class FinishedRuns:
             answer = next((text for m in reversed(candidates) if (text := self._output(m))), "")
         return answer
 
-    def first_token_ns(self) -> int:
-        """Return when the first text of the answer came; 0: it was not streamed.
-
-        The root's own stream tells it, else that of the model that wrote the answer: one that was
-        asked later has named the conversation. Where none wrote it, the one that was asked last.
-        """
-        if self._root.first_piece_ns:
-            return self._root.first_piece_ns
-        models, answer = self._models(), self.answer()
-        wrote = [model for model in models if is_most_of(self._output(model), answer)]
-        return next((model.first_piece_ns for model in reversed(wrote or models)), 0)
-
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return the outermost retriever runs, and the tools that retrieved without one."""
         retrieved = [
@@ -354,51 +333,36 @@ class FinishedRuns:
             and (run is not self._root.named or self._is_seen(retrieval))
         ]
         known = {_key(c) for run, r in retrieved if run.kind == "retriever" for c in r.chunks}
-        repeats = self._repeating()
         return tuple(
             retrieval
             for run, retrieval in retrieved
-            if run.kind == "retriever" or self._adds(run, retrieval, known, repeats)
+            if run.kind == "retriever" or self._adds(run, retrieval, known)
         )
 
     def _is_seen(self, retrieval: Retrieval) -> bool:
         return seen_in(self.generations(), retrieval.chunks) is not None
 
-    def _adds(
-        self,
-        tool: Run,
-        retrieval: Retrieval,
-        known: set[tuple[str, str]],
-        repeats: Callable[[str], bool],
-    ) -> bool:
-        if isinstance(tool.outputs, str) and (tool.retrieved or repeats(tool.outputs)):
+    def _adds(self, tool: Run, retrieval: Retrieval, known: set[tuple[str, str]]) -> bool:
+        """Return whether a tool gave more than its retrievers did."""
+        if isinstance(tool.outputs, str) and (tool.retrieved or self._repeats(tool.outputs)):
             return False  # a retriever's documents, put into one text
         return bool(tool.error) or any(_key(chunk) not in known for chunk in retrieval.chunks)
 
-    def _repeating(self) -> Callable[[str], bool]:
-        """Return what tells whether a tool's text is what a retriever or a model gave.
+    def _repeats(self, text: str) -> bool:
+        """Return whether a tool's text is what a retriever or a model gave.
 
         LangGraph hands tools their node's config, and what they call with it starts beside them.
-        Where too much would have to be looked through, it is not.
         """
-        given = [chunk.text for chunk in self.retrieved() if chunk.text]
-        outputs = [output for run in self._models() if (output := self._output(run))]
-        searching = BoundedSearch()
-
-        def repeats(text: str) -> bool:
-            return any(searching.find(each, text) >= 0 for each in given) or any(
-                # Most of it: a question that a model rewrote may stand in a retrieved text.
-                len(output) * 2 > len(text) and searching.find(output, text) >= 0
-                for output in outputs
-            )
-
-        return repeats
+        given = [chunk.text for chunk in self.retrieved_chunks() if chunk.text]
+        # Most of it: a question that a model rewrote may stand in a retrieved text.
+        given += [out for run in self._models() if len(out := self._output(run)) * 2 > len(text)]
+        return not is_too_much(given, text) and any(each in text for each in given)
 
     def shown(self) -> Sequence[Chunk]:
         """Return what the root's own result names as the model's context; empty if nothing."""
         return self._safe_reader().shown(self._root) or ()
 
-    def retrieved(self) -> list[Chunk]:
+    def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave, those inside others included, in order."""
         return [
             chunk

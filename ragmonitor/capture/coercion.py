@@ -10,12 +10,12 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from numbers import Number, Real
 from pathlib import PurePath
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -54,7 +54,6 @@ _MAX_INT64 = 2**63 - 1
 _STATUSES: tuple[Status, ...] = get_args(Status)
 _TRACE_ID = lazy_pattern(r"[0-9a-f]{32}")
 _SPAN_ID = lazy_pattern(r"[0-9a-f]{16}")
-Step = TypeVar("Step", Retrieval, Generation, Message)
 
 
 class NotReadableError(TypeError):
@@ -266,11 +265,12 @@ def sound(interaction: Any) -> Interaction:
     try:
         if type(interaction) is Interaction:
             door = _Door()
-            record = door.interaction(interaction)
+            record: Interaction = door.read(interaction)
             if door.unreadable:
                 note_unreadable(
                     "expected texts in the fields of an Interaction, and lists of chunks"
                 )
+                return replace(record, capture_incomplete=True)
             return record
         note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
@@ -283,19 +283,6 @@ def sound(interaction: Any) -> Interaction:
     )
 
 
-_TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
-    Interaction: (
-        *("id", "query", "answer", "reference", "framework", "name", "error"),
-        *("session_id", "user_id"),
-    ),
-    Retrieval: ("query", "name", "error"),
-    Generation: ("output", "model", "provider", "error", "finish_reason"),
-    Message: ("role", "text"),
-    Chunk: ("text", "id"),
-}
-_TIMES: Final = ("started_ns", "ended_ns", "first_token_ns")
-
-
 class _Door:
     """Validates one record. What is of its type already is passed through and not copied."""
 
@@ -305,55 +292,38 @@ class _Door:
         """The chunks that were read, by id: they stand in a record twice, retrieved and shown."""
         self.unreadable = False
 
-    def interaction(self, record: Interaction) -> Interaction:
-        changes = self._fields(record) | {
-            "chunks": self._chunks(record.chunks),
-            "not_shown": self._chunks(record.not_shown),
-            "reference_chunks": self._chunks(record.reference_chunks),
-            "retrievals": tuple(
-                replace(each, chunks=self._chunks(each.chunks), **self._fields(each))
-                for each in _tuple_of(Retrieval, record.retrievals)
-            ),
-            "generations": tuple(
-                self._generation(each) for each in _tuple_of(Generation, record.generations)
-            ),
-            "tags": tuple(map(encodable, tags_in(record.tags))),
-            "attributes": {
-                encodable(name): encodable(text)
-                for name, text in attributes_in(record.attributes).items()
-            },
-            "usage": _usage(record.usage),
-            "caller": _reference(record.caller),
-            "target": _reference(record.target),
-            "status": status_in(record.status),
-            "redacted": token_count(record.redacted) or 0,
-            "probe": record.probe if type(record.probe) is Probe else None,
-            "capture_incomplete": record.capture_incomplete is not False or self.unreadable,
-        }
-        return replace(record, **changes)
+    def read(self, record: Any) -> Any:
+        """Return a record with every field of the type that it declares.
 
-    def _fields(self, record: Any) -> dict[str, Any]:
-        """Return the record's texts that are none, read; its times have to be times."""
+        Raises:
+            NotReadableError: A step or a time is none.
+        """
         changes: dict[str, Any] = {}
-        for name in _TEXTS[type(record)]:
+        for name, field in type(record).__dataclass_fields__.items():
             value = getattr(record, name)
-            if (text := text_in(value)) is None:
-                self.unreadable = True
-            text = encodable(text or "")
-            if text is not value:
-                changes[name] = text
-        for name in _TIMES:
-            ns = getattr(record, name, 0)
-            if type(ns) is not int or not 0 <= ns <= _MAX_INT64:
-                raise NotReadableError("expected times in nanoseconds since the epoch")
-        return changes
+            reader = _READERS.get(field.type)
+            read = value if reader is None else reader(self, value)
+            if read is not value:
+                changes[name] = read
+        return replace(record, **changes) if changes else record
 
-    def _generation(self, step: Generation) -> Generation:
-        messages = _tuple_of(Message, step.input)
-        asked = (each if not (c := self._fields(each)) else replace(each, **c) for each in messages)
-        return replace(step, input=tuple(asked), usage=_usage(step.usage), **self._fields(step))
+    def text(self, value: Any) -> str:
+        text = text_in(value)
+        self.unreadable = self.unreadable or text is None
+        return encodable(text or "")
 
-    def _chunks(self, value: Any) -> tuple[Chunk, ...]:
+    def number(self, value: Any) -> int:
+        if type(value) is not int or not 0 <= value <= _MAX_INT64:
+            raise NotReadableError("expected times in nanoseconds since the epoch")
+        return value
+
+    def steps(self, value: Any) -> tuple[Any, ...]:
+        items, whole = items_in(value)
+        if not whole or any(type(each) not in (Retrieval, Generation, Message) for each in items):
+            raise NotReadableError("expected a tuple of records in an Interaction")
+        return tuple(map(self.read, items))
+
+    def chunks(self, value: Any) -> tuple[Chunk, ...]:
         items, whole = items_in(value)
         chunks, readable = chunks_in(items)
         self.unreadable = self.unreadable or not (whole and readable)
@@ -363,28 +333,37 @@ class _Door:
         known = self._known.get(id(chunk))
         if known is not None:
             return known[1]
-        metadata = self._metadata.plain(chunk.metadata) if chunk.metadata else {}
-        read = Chunk(
-            text=encodable(text_in(chunk.text) or ""),
-            id=encodable(text_in(chunk.id) or ""),
-            score=finite(chunk.score),
-            metadata=metadata if isinstance(metadata, dict) else {},
-        )
         self.unreadable = self.unreadable or not isinstance(chunk.text, str)
+        read: Chunk = self.read(chunk)
         self._known[id(chunk)] = chunk, read  # the original, so that its id is not used again
         return read
 
+    def metadata(self, value: Any) -> dict[str, Any]:
+        metadata = self._metadata.plain(value) if value else {}
+        return metadata if isinstance(metadata, dict) else {}
 
-def _tuple_of(kind: type[Step], value: Any) -> tuple[Step, ...]:
-    """Return the records.
+    def attributes(self, value: Any) -> dict[str, str]:
+        return {encodable(name): encodable(text) for name, text in attributes_in(value).items()}
 
-    Raises:
-        NotReadableError: These are none, or more than `MAX_CHUNKS`.
-    """
-    items, whole = items_in(value)
-    if not whole or any(type(each) is not kind for each in items):
-        raise NotReadableError(f"expected a tuple of {kind.__name__}s in an Interaction")
-    return items
+
+_READERS: Final[Mapping[Any, Callable[[_Door, Any], Any]]] = {
+    "str": _Door.text,
+    "int": _Door.number,
+    "tuple[Chunk, ...]": _Door.chunks,
+    "tuple[Retrieval, ...]": _Door.steps,
+    "tuple[Generation, ...]": _Door.steps,
+    "tuple[Message, ...]": _Door.steps,
+    "Mapping[str, Any]": _Door.metadata,
+    "Mapping[str, str]": _Door.attributes,
+    "tuple[str, ...]": lambda _, tags: tuple(map(encodable, tags_in(tags))),
+    "float | None": lambda _, score: finite(score),
+    "Usage": lambda _, usage: _usage(usage),
+    "SpanReference | None": lambda _, span: _reference(span),
+    "Status": lambda _, status: status_in(status),
+    "Probe | None": lambda _, probe: probe if type(probe) is Probe else None,
+    "bool": lambda _, flag: flag is not False,
+}
+"""What reads a field of a record, by the field's declared type."""
 
 
 def _usage(usage: Any) -> Usage:
@@ -403,42 +382,6 @@ def _reference(of: Any) -> SpanReference | None:
     if not all(type(text) is str for text in texts):
         return None
     return of if _TRACE_ID.fullmatch(of.trace_id) and _SPAN_ID.fullmatch(of.span_id) else None
-
-
-def result_texts(value: Any) -> list[str]:
-    """Return the texts of what a search tool gave, in order.
-
-    These are texts, documents with a `page_content`, mappings that name a text or a list, and lists
-    of all of them. `MAX_CHUNKS` values are looked at, and lists within three others at most.
-
-    Raises:
-        Exception: What the application's own objects raise.
-    """
-    found: list[str] = []
-    waiting: list[tuple[Any, int]] = [(value, 0)]
-    for _ in range(MAX_CHUNKS):
-        if not waiting:
-            break
-        each, depth = waiting.pop()
-        if isinstance(each, Mapping):
-            values = each
-            each = next((v for k in _RESULT_LISTS if isinstance(v := values.get(k), list)), None)
-            if each is None:
-                each = next((v for k in _RESULT_TEXTS if isinstance(v := values.get(k), str)), "")
-            depth += 1
-        elif not isinstance(each, str | list | tuple):
-            each = getattr(each, "page_content", "")
-        if isinstance(each, list | tuple):
-            if depth < _RESULT_DEPTH:
-                waiting += [(one, depth + 1) for one in reversed(each[:MAX_CHUNKS])]
-        elif isinstance(each, str) and each:
-            found.append(str.__str__(each))
-    return found
-
-
-_RESULT_LISTS = ("results", "documents", "content")
-_RESULT_TEXTS = ("page_content", "pageContent", "content", "text", "snippet")
-_RESULT_DEPTH = 3
 
 
 def without_texts(

@@ -12,9 +12,9 @@ from typing import Any, Final
 from ragmonitor.capture.coercion import MAX_CHUNKS, TEXT_NAMES, chunk_in, finite
 from ragmonitor.records import Chunk
 
-LIST_NAMES: Final = ("context", "source_documents", "documents", "docs")
-"""Names under which chains and states keep what was retrieved."""
-_OF_DOCUMENTS: Final = ("metadata", "id", "id_", "score")
+LIST_NAMES: Final = ("context", "source_documents", "documents", "docs", "results")
+"""Names under which chains, states and searches keep what was retrieved."""
+_OF_DOCUMENTS: Final = ("metadata", "id", "id_", "score", "url")
 
 
 def documents_in(value: Any, *, texts: bool = False) -> list[Chunk] | None:

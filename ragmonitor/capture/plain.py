@@ -1,7 +1,8 @@
 """Interactions of applications without a framework: `with monitor.interaction(...) as i:`.
 
-Framework runs that start within the block become parts of it: a retriever and a model that are
-called one after the other belong to one interaction.
+A block is a root run like any other, whose retrievals and model calls the application notes. Runs
+of frameworks that start within it become parts of it: a retriever and a model that are called one
+after the other belong to one interaction.
 """
 
 from __future__ import annotations
@@ -18,14 +19,12 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from opentelemetry import context, trace
-from opentelemetry.trace import SpanContext
 
-from ragmonitor.capture.assembly import is_most_of, reference, shown_of
+from ragmonitor.capture.assembly import FinishedRuns, Translator, shown_of
 from ragmonitor.capture.coercion import (
     FRAMEWORK,
     MAX_CHUNKS,
@@ -40,14 +39,13 @@ from ragmonitor.capture.coercion import (
     sound,
     status_in,
     text_in,
-    without_texts,
 )
 from ragmonitor.capture.current_id import make_current
 from ragmonitor.capture.interaction_labels import labels_in, merged
 from ragmonitor.capture.probe_mark import is_probe
-from ragmonitor.capture.prompts import not_among, with_metadata
 from ragmonitor.capture.recorder import status_of
-from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
+from ragmonitor.capture.runs import Root, Run, RunKind
+from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, entered_scope
 from ragmonitor.capture.streams import MAX_PIECES, KeptPieces, Listener, read
 from ragmonitor.records import (
     Chunk,
@@ -58,9 +56,8 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
-from ragmonitor.runtime.guard import record_error, shielded
+from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
-from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 
 
 class Record:
@@ -95,7 +92,41 @@ def current_interaction() -> InteractionRecorder | None:
     return _current.get()
 
 
-class InteractionRecorder:
+class _PlainTranslator(Translator):
+    """Reads what the application noted; what it passed in place of texts the record's door reads.
+
+    Of a model run, `details` is the model's name and its tokens.
+    """
+
+    framework = FRAMEWORK
+
+    def query(self, run: Run) -> Any:
+        return run.inputs
+
+    def chunks(self, run: Run) -> Sequence[Chunk]:
+        chunks, whole = chunks_in(run.outputs or ())
+        run.root.lost += not whole
+        return chunks
+
+    def prompt(self, run: Run) -> Sequence[Message]:
+        return messages_in(run.inputs)
+
+    def answer(self, run: Run) -> str:
+        return run.outputs or ""
+
+    def model(self, run: Run) -> tuple[str, Any]:
+        return "", run.details[0]
+
+    def usage(self, run: Run) -> Usage:
+        usage: Usage = run.details[1]
+        return usage
+
+
+_TRANSLATOR = _PlainTranslator()
+_capture = shielded("capture")
+
+
+class InteractionRecorder(FinishedRuns):
     """Notes one interaction of plain code; handed over when the block ends.
 
     An exception that leaves the block is noted as the interaction's error and goes on its way.
@@ -106,7 +137,7 @@ class InteractionRecorder:
     application says here takes precedence over what the parts say.
     """
 
-    framework = "python"
+    needs_retrieval = False
 
     def __init__(
         self,
@@ -119,50 +150,37 @@ class InteractionRecorder:
         tags: Sequence[str] = (),
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        self.id = uuid.uuid4().hex
+        root = Root(uuid.uuid4().hex, None, "chain", name, query)
+        super().__init__(root, _TRANSLATOR)
+        self.id: str = root.id
         """The interaction's id."""
         self._hand_over = hand_over
-        self._query: Any = query
-        self._name: Any = name
         self._ids: Any = (session_id, user_id)
         self._tags: list[Any] = (
             [] if type(tags) is tuple and not tags else [*items_in(tags, MAX_LABELS)[0]]
         )
         self._attributes = {} if attributes is None else attributes_in(attributes)
-        self._retrievals: list[StreamedRetrieval] = []
-        self._generations: list[Generation] = []
-        self._answer: str | None = None
-        self._incomplete = False
-        """The application passed a value that cannot be read, or more than is kept."""
+        self._searches: list[StreamedRetrieval] = []
         self._unanswered = False
         """The function that was to answer returned a value without a text."""
-        self.status: Status = "ok"
-        self._ends_with: Part | None = None
+        self._ends_with: FinishedRuns | None = None
         """The part whose end is the interaction's."""
-        self._error = ""
-        self._started_ns = self.step_ns = time.time_ns()
-        self.first_token_ns = 0
-        """The time when the first text of a streamed answer came; 0: none has."""
-        self._ended_ns = 0
+        self.step_ns = root.started_ns
         self._is_over = False
-        self._record: Interaction | None = None
-        """What was read after the end."""
-        self._caller: SpanContext | None = None
-        self._inherited: Mapping[str, Any] | None = None
-        with shielded("capture"):
+        with _capture:
             current = context.get_current()
             if current:
-                self._caller = trace.get_current_span(current).get_span_context()
-                self._inherited = labels_in(current)
+                root.caller = trace.get_current_span(current).get_span_context()
+                root.labels = labels_in(current)
         self.scope = InteractionScope(hand_over, self._leave)
         """Open until the block has ended, and every stream that began in it."""
         self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
         self.gives_way = False
         """It is a function's: one that is called in it, and retrieves, answers in its place."""
         self._outer: InteractionRecorder | None = None
-        """The interaction in which it began, until its end."""
-        self._answered_within: Status | None = None
-        """How an interaction ended that began in it and retrieved something."""
+        """The function's interaction in which it began, until its end."""
+        self._is_answered_within = False
+        """An interaction that began in it has retrieved something."""
 
     def __enter__(self) -> Self:
         self.enter()
@@ -188,11 +206,6 @@ class InteractionRecorder:
     ) -> None:
         self.__exit__(kind, error, trace_)
 
-    @property
-    def is_probe(self) -> bool:
-        """Whether a golden question is answered here."""
-        return bool(self._inherited and PROBE_BAGGAGE in self._inherited)
-
     # --- entering and leaving: generators do both at every step ----------------------------------
 
     def enter(self) -> None:
@@ -216,55 +229,56 @@ class InteractionRecorder:
 
     def end(self, error: BaseException | None = None) -> None:
         """End the interaction: now, or when the streams that began in it have been read."""
-        with shielded("capture"):
+        with _capture:
             if error is not None:
                 self.failed(error)
-            self._ended_ns = self._ended_ns or time.time_ns()
+            self._root.ended_ns = self._root.ended_ns or time.time_ns()
             self.scope.close(wait=error is None)
 
     # --- called by the application --------------------------------------------------------------
 
     def asked(self, query: str) -> None:
         """Note the question, if it was not known at the beginning."""
-        if self._takes():
-            self._query = query
+        if not self._is_over:
+            self._root.inputs = query
 
     def retrieved(self, chunks: Sequence[Chunk | str], *, query: str = "", name: str = "") -> None:
         """Note what a retriever gave, in the order the model saw it.
 
         An iterator is not read, which would take its items from whoever reads it next: pass a list.
         """
-        with shielded("capture"):
-            started_ns = self.step_ns
-            listener = self.streamed_retrieval(query=query, name=name, chunks=None)
-            listener.started_ns = started_ns
-            listener.give(chunks)
+        with _capture:
+            run = self._noted("retriever", name, query or self._root.inputs)
+            StreamedRetrieval(self, run, None).give(chunks)
 
     def streamed_retrieval(
         self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
     ) -> StreamedRetrieval:
         """Return a listener that notes the chunks that a retriever yields one by one."""
-        asked = self._query if type(query) is str and not query else query
-        listener = StreamedRetrieval(self, asked, name, chunks)
-        if self._takes(len(self._retrievals)):
-            self._retrievals.append(listener)
+        run = self._noted("retriever", name, query or self._root.inputs)
+        run.started_ns = time.time_ns()
+        listener = StreamedRetrieval(self, run, chunks)
+        if not self._is_over and len(self._searches) < MAX_PARTS:
+            self._searches.append(listener)
         return listener
 
-    def _takes(self, kept: int = 0) -> bool:
-        """Return whether something more can be noted, and count it if it cannot."""
+    def _noted(self, kind: RunKind, name: str, inputs: Any) -> Run:
+        """Return a run that begins where the last one ended, and keep it if there is room."""
+        run = Run("", self._root, kind, name, inputs)
+        run.started_ns = self.step_ns
         if self._is_over:
             note_unreadable("noted on an interaction that had ended, and was handed over")
-        elif kept >= MAX_PARTS:
-            self._miss(f"more than {MAX_PARTS} retrievals, or answers, of one interaction")
-        return not self._is_over and kept < MAX_PARTS
+        elif len(self._root.members) >= 2 * MAX_PARTS:
+            self.miss(f"more than {MAX_PARTS} retrievals and answers of one interaction")
+        else:
+            self._root.members.append(run)
+        return run
 
-    def note_incomplete(self) -> None:
+    def miss(self, subject: str = "") -> None:
         """Note that a text of the interaction is missing."""
-        self._incomplete = True
-
-    def _miss(self, subject: str) -> None:
-        self._incomplete = True
-        note_unreadable(subject)
+        self._root.lost += 1
+        if subject:
+            note_unreadable(subject)
 
     def answered(
         self,
@@ -278,30 +292,22 @@ class InteractionRecorder:
 
         After a stream has been read, with its text: what else is known of that model call.
         """
-        with shielded("capture"):
-            now_ns = time.time_ns()
+        with _capture:
             answer = text_in(text)
             if answer is None:
-                self._miss(f"answered() takes a text, not {type(text).__name__}")
-            elif text is not None:
-                self._answer = answer
-            last = self._generations[-1] if self._generations else None
-            repeats = last is not None and bool(last.first_token_ns) and last.output == answer
-            streamed = self._generations.pop() if repeats else None
-            first_ns = self.first_token_ns if self.first_token_ns >= self.step_ns else 0
-            if self._takes(len(self._generations)):
-                self._generations.append(
-                    Generation(
-                        input=prompt if type(prompt) is tuple else items_in(prompt)[0],
-                        output=answer or "",
-                        started_ns=streamed.started_ns if streamed else self.step_ns,
-                        ended_ns=streamed.ended_ns if streamed else now_ns,
-                        model=text_in(model) or "",
-                        usage=usage if type(usage) is Usage else Usage(),
-                        first_token_ns=streamed.first_token_ns if streamed else first_ns,
-                    )
-                )
-            self.step_ns = now_ns
+                self.miss(f"answered() takes a text, not {type(text).__name__}")
+            elif text is not None and not self._is_over:
+                self._root.outputs = answer
+            members = self._root.members
+            run = members[-1] if members else None
+            if run is None or not run.first_piece_ns or run.outputs != answer:
+                run = self._noted("model", "", ())
+                run.ended_ns, run.outputs = time.time_ns(), answer
+                first_ns = self._root.first_piece_ns
+                run.first_piece_ns = first_ns if first_ns >= self.step_ns else 0
+                self.step_ns = run.ended_ns
+            run.inputs = prompt if type(prompt) is tuple else items_in(prompt)[0]
+            run.details = model, usage if type(usage) is Usage else Usage()
 
     def returned(self, text: str, *, unreadable: bool) -> None:
         """Note the text in what the function returned that answers the question.
@@ -332,67 +338,69 @@ class InteractionRecorder:
         try:
             inner = iterate(pieces)
         except Exception:  # noqa: BLE001 - the application finds out when it reads them
-            self._miss(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
+            self.miss(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
             return pieces
         return read(inner, StreamedAnswer(self, block=True))
 
-    def heard(
-        self, pieces: Sequence[str], failure: BaseException | None, *, whole: bool, complete: bool
-    ) -> None:
+    def first_piece(self) -> None:
+        """Note that the first text of a streamed answer has come."""
+        self._root.first_piece_ns = self._root.first_piece_ns or time.time_ns()
+
+    def heard(self, kept: KeptPieces, failure: BaseException | None, *, whole: bool) -> None:
         """Note a stream of the answer that has ended.
 
         Args:
-            pieces: What was read of it.
+            kept: What was read of it.
             failure: What ended it; None: it was read to its end, or closed.
             whole: It was read to its end.
-            complete: Every piece that was read is among the pieces.
         """
+        root = self._root
         if self._is_over:  # it failed, and did not wait for this stream
             return
-        self.answered("".join(pieces))
-        self._incomplete = self._incomplete or not complete
-        if self._ended_ns:
-            self._ended_ns = time.time_ns()
+        self.answered("".join(kept.pieces))
+        root.lost += not kept.complete
+        if root.ended_ns:
+            root.ended_ns = time.time_ns()
         if failure is not None:
             self.failed(failure)
-        elif not whole and self.status == "ok":
-            self.status = "partial"
+        elif not whole and root.status == "ok":
+            root.status = "partial"
 
     def tag(self, *tags: str, **attributes: str) -> None:
         """Add tags and attributes: `i.tag("beta", route="/ask", tenant="acme")`."""
-        with shielded("capture"):
-            if not self._takes():
-                return
+        with _capture:
             if len(self._tags) + len(tags) + len(self._attributes) + len(attributes) > MAX_LABELS:
                 note_unreadable(f"more than {MAX_LABELS} tags and attributes of one interaction")
-                return
-            self._tags += tags
-            self._attributes |= attributes_in(attributes)
+            elif not self._is_over:
+                self._tags += tags
+                self._attributes |= attributes_in(attributes)
 
     def failed(self, error: BaseException) -> None:
         """Note that the application failed on this question."""
-        with shielded("capture"):
-            self.status = status_of(error)
-            self._error = error_text(error) if self.status == "error" else ""
+        with _capture:
+            if not self._is_over:
+                self._root.status = status_of(error)
+                self._root.error = error_text(error) if self.status == "error" else ""
 
     # --- the finished interaction ---------------------------------------------------------------
 
     def _leave(self) -> None:
-        with shielded("capture"):
-            self._is_over = True
-            for each in self._retrievals:
+        root, parts = self._root, self.scope.parts
+        with _capture:
+            for each in self._searches:
                 each.end()
-            if not self._answer and self.status == "ok":
+            self._is_over = True
+            if not root.outputs and root.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
-                parts = reversed(self.scope.parts)
-                self._ends_with = next((part for part in parts if part.status != "error"), None)
+                self._ends_with = next((p for p in reversed(parts) if p.status != "error"), None)
                 if self._ends_with is not None:
-                    self.status = self._ends_with.status
+                    root.status = self._ends_with.status
+            root.ended_ns = max([root.ended_ns, *(part.ended_ns for part in parts)])
         outer, self._outer = self._outer, None
-        retrieved = bool(self._retrievals or self.scope.parts)
-        if outer is not None and retrieved and outer._hand_over == self._hand_over:  # noqa: SLF001 - of our own kind
-            outer._answered_within = self.status  # noqa: SLF001 - likewise
-        if self._answered_within == self.status and not retrieved:
+        retrieved = bool(parts) or any(run.kind == "retriever" for run in root.members)
+        if outer is not None and retrieved:
+            outer._is_answered_within = True  # noqa: SLF001 - of our own kind
+        if self._is_answered_within and root.status == "ok" and not retrieved:
             self.release()  # the answer was counted where its chunks are
         else:
             self._hand_over(self)
@@ -400,112 +408,84 @@ class InteractionRecorder:
     @property
     def held(self) -> list[Any]:
         """The texts and objects that are held, to be weighed."""
-        found = [each.found for each in self._retrievals]
-        parts = [getattr(part, "held", ()) for part in self.scope.parts]
-        return [self._query, self._answer, self._generations, found, parts]
+        return [*super().held, *(part.held for part in self.scope.parts)]
 
     def interaction(self) -> Interaction:
-        """Return the record, behind the request path. The parts are let go of after the end."""
-        if self._record is not None:
-            return self._record
-        try:
-            record = self._read()
-        except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
-            record_error("capture", error)
-            times = {"started_ns": self._started_ns, "ended_ns": self._ended_ns}
-            record = without_texts(self.framework, self.status, id=self.id, **times)
-        if self._is_over:
-            self._record = record
-            self.release()
-        return record
+        """Return the record, behind the request path; before the end, as it stands."""
+        record = super().interaction() if self._is_over else self._read()
+        return cast("Interaction", record)
 
     def release(self) -> None:
         """Let go of the frameworks' runs: nothing more is to be read of them."""
+        super().release()
         self.scope.release()
 
-    def _read(self) -> Interaction:
-        parts = self.scope.parts
-        own_retrievals = tuple(each.retrieval() for each in self._retrievals)
-        observed = tuple(retrieval for part in parts for retrieval in part.retrievals())
-        # One that took no time was found in a call's output or prompt: what was noted tells more.
-        took_time = any(each.ended_ns > each.started_ns for each in observed)
-        retrievals = observed if took_time or not own_retrievals else own_retrievals
-        # Model calls that were seen have their own times and tokens; `answered` repeats the last.
-        generations = tuple(g for part in parts for g in part.generations()) or tuple(
-            replace(each, input=messages_in(each.input)) for each in self._generations
-        )
-        named = [chunk for part in parts for chunk in part.shown()]
-        shown: Sequence[Chunk] = [c for retrieval in own_retrievals for c in retrieval.chunks]
-        if not own_retrievals:
-            shown = shown_of(observed, generations, named)
-        if self._ends_with is not None and self.status == "partial":
-            self.status = self._ends_with.ending()
-        answer = self._answer
-        if answer is None:
-            answers = (part.answer() for part in reversed(parts))
-            answer = next((text for text in answers if text), "")
-        failure = "" if self._answer is not None else _unanswered(observed, generations)
-        if failure:
-            answer = ""  # what was said before is a step's
-            if self.status == "ok":  # the application has caught it
-                self.status, self._error = "error", failure
-        query = text_in(self._query)
-        wrote = [each for each in generations if is_most_of(each.output, answer)]
-        first_ns = next((g.first_token_ns for g in reversed(wrote or generations)), 0)
-        return Interaction(
-            id=self.id,
-            query=query or "",
-            chunks=tuple(with_metadata(shown, generations)),
-            not_shown=not_among(shown, (c for part in parts for c in part.retrieved())),
-            answer=answer,
-            framework=self.framework,
-            started_ns=self._started_ns,
-            ended_ns=max([self._ended_ns, *(part.ended_ns for part in parts)]),
-            name=text_in(self._name) or "",
-            status=self.status,
-            error=self._error,
-            retrievals=retrievals,
-            generations=generations,
-            usage=sum((g.usage for g in generations), Usage()),
-            caller=reference(self._caller),
-            first_token_ns=self.first_token_ns or first_ns,
-            **self._labels(parts),
-            # Asked last: what could not be read above is noted there.
-            capture_incomplete=self._incomplete
-            or query is None
-            or bool(self.scope.lost)
-            or (self._unanswered and not answer)
-            or any(part.labels().get("capture_incomplete") for part in parts),
-        )
+    def ending(self) -> Status:
+        """Return the way in which it ended, read off the texts."""
+        root = self._root
+        if self._ends_with is not None and root.status == "partial":
+            root.status = self._ends_with.ending()
+        if root.status == "ok" and not self.answer():  # the application has caught a failure
+            failed = (each.error for each in reversed(self.generations()) if each.error)
+            root.error = next(failed, "")
+            root.status = "error" if root.error else "ok"
+        return root.status
 
-    def _labels(self, parts: Sequence[Part]) -> dict[str, Any]:
-        session_id, user_id = (text_in(each) or "" for each in self._ids)
+    def answer(self) -> str:
+        """Return what was noted, or what the parts answered last.
+
+        What a part said that ended before the first retrieval is a step's.
+        """
+        if self._root.outputs is not None:
+            return str(self._root.outputs)
+        parts = self.scope.parts
+        since_ns = next((part.ended_ns for part in parts if part.has_retrieved()), 0)
+        said = (part.answer() for part in reversed(parts) if part.ended_ns >= since_ns)
+        return next(filter(None, said), "")
+
+    def retrievals(self) -> tuple[Retrieval, ...]:
+        """Return what was noted, or what was observed."""
+        observed = (each for part in self.scope.parts for each in part.retrievals())
+        return super().retrievals() or tuple(observed)
+
+    def generations(self) -> tuple[Generation, ...]:
+        """Return the model calls: those that were seen have their own times and tokens."""
+        observed = tuple(each for part in self.scope.parts for each in part.generations())
+        return observed or super().generations()
+
+    def retrieved_chunks(self) -> list[Chunk]:
+        """Return what every retriever gave."""
+        parts = (chunk for part in self.scope.parts for chunk in part.retrieved_chunks())
+        return [*super().retrieved_chunks(), *parts]
+
+    def shown_among(
+        self, retrievals: Sequence[Retrieval], generations: Sequence[Generation]
+    ) -> Sequence[Chunk]:
+        """Return what was noted as retrieved, or what was shown of the rest."""
+        if any(run.kind == "retriever" for run in self._root.members):
+            return [chunk for retrieval in retrievals for chunk in retrieval.chunks]
+        named = [chunk for part in self.scope.parts for chunk in part.shown()]
+        return shown_of(retrievals, generations, named)
+
+    def labels(self) -> dict[str, Any]:
+        """Return what the block says of it, then its context, then the parts' session and user."""
+        session_id, user_id = self._ids
         own = {
             "session_id": session_id,
             "user_id": user_id,
             "tags": self._tags,
             "attributes": self._attributes,
         }
-        labels = merged(own, self._inherited)
-        for part in reversed(parts):
-            theirs = part.labels()
-            for key in ("session_id", "user_id"):
-                labels[key] = labels[key] or theirs.get(key) or ""
+        labels = merged(own, self._root.labels)
+        theirs = [part.labels() for part in reversed(self.scope.parts)]
+        for key in ("session_id", "user_id"):
+            labels[key] = next((each[key] for each in (labels, *theirs) if each.get(key)), "")
+        labels["capture_incomplete"] = (
+            bool(self.scope.lost)
+            or (self._unanswered and not self.answer())
+            or any(each.get("capture_incomplete") for each in theirs)
+        )
         return labels
-
-
-def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> str:
-    """Return the error of the model call that was to answer; empty if it or another one did.
-
-    It is the last one, and none has said anything since the first retrieval: a failure after the
-    answer, in a call that names the conversation for one, changes nothing.
-    """
-    last = max(generations, key=lambda each: each.started_ns, default=None)
-    if last is None or not last.error or last.output:
-        return ""
-    first_ns = min((each.started_ns for each in retrievals), default=last.started_ns)
-    has_answered = any(each.output and each.started_ns >= first_ns for each in generations)
-    return "" if has_answered else last.error
 
 
 class StreamedRetrieval(Listener):
@@ -517,69 +497,47 @@ class StreamedRetrieval(Listener):
     def __init__(
         self,
         recorder: InteractionRecorder,
-        query: Any,
-        name: str,
+        run: Run,
         chunks: Callable[[Any], Sequence[Chunk | str]] | None,
     ) -> None:
-        self._recorder: InteractionRecorder | None = recorder
-        self._of = recorder
-        self._query = query
-        self._name = name
+        self._recorder = recorder
+        self._run = run
         self._chunks = chunks
         self._kept = KeptPieces(MAX_CHUNKS)
-        self.found: tuple[Any, ...] = ()
-        self.started_ns = time.time_ns()
-        self._ended_ns = 0
-        self._error = ""
 
     def take(self, item: Any) -> None:
         """Note one chunk, while the interaction goes on."""
-        if not self._ended_ns:
+        if not self._run.ended_ns:
             text = item.text if type(item) is Chunk else item
             self._kept.add(item, len(text) if type(text) is str else 0)
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
         """Note that nothing more comes; the application need not have read all of it."""
-        if self._recorder is not None:
-            if failure is not None and status_of(failure) == "error":
-                self._error = error_text(failure)
-            self._note(self._kept.pieces, complete=self._kept.complete)
+        if failure is not None and status_of(failure) == "error" and not self._run.ended_ns:
+            self._run.error = error_text(failure)
+        self._note(self._kept.pieces, complete=self._kept.complete)
 
     def give(self, result: Any) -> None:
         """Note a result that is there at once."""
         self._note(result, complete=True)
 
     def _note(self, result: Any, *, complete: bool) -> None:
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
+        run = self._run
+        if run.ended_ns:
             return
-        self._ended_ns = recorder.step_ns = time.time_ns()
+        run.ended_ns = self._recorder.step_ns = time.time_ns()
         whole = False
-        with shielded("capture"):  # `chunks` is the application's code
+        with _capture:  # `chunks` is the application's code
             retrieved = result if self._chunks is None else self._chunks(result)
             items, whole = items_in(retrieved)
-            self.found = tuple(map(_as_now, items))
+            run.outputs = tuple(map(_as_now, items))
             if not whole:
                 note_unreadable(
                     f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
                     f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
                 )
         if not (whole and complete):
-            recorder.note_incomplete()
-
-    def retrieval(self) -> Retrieval:
-        """Return the record, behind the request path."""
-        chunks, whole = chunks_in(self.found)
-        if not whole:
-            self._of.note_incomplete()
-        return Retrieval(
-            query=text_in(self._query) or "",
-            chunks=chunks,
-            started_ns=self.started_ns,
-            ended_ns=self._ended_ns or time.time_ns(),
-            name=text_in(self._name) or "",
-            error=self._error,
-        )
+            self._recorder.miss()
 
 
 def _as_now(item: Any) -> Any:
@@ -636,8 +594,7 @@ class StreamedAnswer(Listener):
         if text is None:
             self._kept.complete = False
         elif text:
-            if not recorder.first_token_ns:
-                recorder.first_token_ns = time.time_ns()
+            recorder.first_piece()
             self._kept.add(text, len(text))
 
     def give(self, result: Any) -> None:
@@ -653,10 +610,10 @@ class StreamedAnswer(Listener):
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
-        with shielded("capture"):
+        with _capture:
             kept = self._kept
             if self._block or whole or kept.pieces or not kept.complete:
-                recorder.heard(kept.pieces, failure, whole=whole, complete=kept.complete)
+                recorder.heard(kept, failure, whole=whole)
             if self._block:
                 recorder.scope.finish(self)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -13,32 +13,13 @@ from ragmonitor.records import Chunk, Generation
 HEAD = 100
 """Characters of a chunk's beginning that are searched for if the whole is not found."""
 MAX_SEARCHED: Final = 300_000_000
-"""Characters that are looked through for one interaction, in each of two questions: what was shown,
-and what was not. A search through that many takes a tenth of a second or so."""
-_CALL: Final = 1_000
-"""Characters that each search counts for besides: short texts cost as much to look at."""
+"""Characters that are looked through for one interaction, in each of three questions: what was
+shown, what was not, and what tools repeat. A search through that many takes a tenth of a second."""
 
 
-class BoundedSearch:
-    """Searches texts until it has read as many characters as one interaction may cost."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left = MAX_SEARCHED
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether there was more to search than was allowed."""
-        return self._left < 0
-
-    def find(self, sought: str, text: str, start: int = 0) -> int:
-        """Return the position of a text in another; -1: it is not there, or the search is over."""
-        if self._left < 0:
-            return -1
-        place = text.find(sought, start)
-        self._left -= (len(text) if place < 0 else place + len(sought)) - start + _CALL
-        return place
+def is_too_much(texts: Collection[Any], within: str) -> bool:
+    """Return whether a search for each of these texts would cost more than `MAX_SEARCHED`."""
+    return len(texts) * len(within) > MAX_SEARCHED
 
 
 def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[Chunk] | None:
@@ -59,10 +40,9 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
     if not all(text in prompt and text.strip() for text in texts):
         prompt = "\n".join(" ".join(text.split()) for text in messages)
         texts = [" ".join(text.split()) for text in texts]
-    if not prompt:
+    if not prompt or is_too_much(texts, prompt):
         return None
-    searching = BoundedSearch()
-    where = {text: searching.find(text, prompt) for text in dict.fromkeys(texts) if text}
+    where = {text: prompt.find(text) for text in dict.fromkeys(texts) if text}
     places = {at: where[text] for at, text in enumerate(texts) if text and where[text] >= 0}
     taken = {(place, texts[position][:HEAD]) for position, place in places.items()}
     occurrences: dict[str, Iterator[int]] = {}
@@ -71,12 +51,12 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
             continue
         head = text[:HEAD]
         # Gone on with, for the next chunk that begins alike: what was taken stays taken.
-        for place in occurrences.setdefault(head, _occurrences(searching, prompt, head)):
+        for place in occurrences.setdefault(head, _occurrences(prompt, head)):
             if (place, head) not in taken:
                 places[position] = place
                 taken.add((place, head))
                 break
-    if searching.has_ended or not places:
+    if not places:
         return None
     before = -1
     for position, text in enumerate(texts):
@@ -101,23 +81,14 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
         if chunk.text:
             by_text.setdefault(chunk.text, chunk)
     made = "\n".join(" ".join(text.split()) for text in texts if text not in by_text)
-    shortest_first = sorted(texts, key=len)
-    searching = BoundedSearch()
-
-    def holds_one(text: str) -> bool:
-        for part in shortest_first:
-            if searching.has_ended or len(part) >= len(text):
-                return False
-            if searching.find(part, text) >= 0:
-                return True
-        return False
+    if is_too_much(texts, "".join(by_text)):
+        return ()
 
     def is_shown(text: str) -> bool:
         return (
             text in texts
-            or holds_one(text)
-            or (bool(made) and searching.find(" ".join(text.split())[:HEAD], made) >= 0)
-            or searching.has_ended
+            or any(len(part) < len(text) and part in text for part in texts)
+            or (bool(made) and " ".join(text.split())[:HEAD] in made)
         )
 
     return tuple(chunk for text, chunk in by_text.items() if not is_shown(text))
@@ -128,6 +99,8 @@ _BEFORE: Final = 2_000
 _NO_CONTENT: Final = frozenset({"score", "relevance_score", "sql_query"})
 _MAX_VALUES: Final = 50
 _MAX_VALUE: Final = 500
+_SHORT: Final = 2
+"""Characters of a value that a prompt may hold by chance."""
 
 
 def with_metadata(chunks: Sequence[Chunk], generations: Sequence[Generation]) -> list[Chunk]:
@@ -136,12 +109,11 @@ def with_metadata(chunks: Sequence[Chunk], generations: Sequence[Generation]) ->
     That is what stands between a chunk's text and the chunk, or the beginning, before it. What was
     kept from the model is no evidence.
     """
-    if not any(chunk.metadata for chunk in chunks):
-        return [*chunks]
     messages = dict.fromkeys(message.text for each in generations for message in each.input)
     prompt = "\n".join(messages)
-    searching = BoundedSearch()
-    places = [searching.find(chunk.text, prompt) if chunk.text else -1 for chunk in chunks]
+    if not any(chunk.metadata for chunk in chunks) or is_too_much(chunks, prompt):
+        return [*chunks]
+    places = [prompt.find(chunk.text) if chunk.text else -1 for chunk in chunks]
     ends = sorted(
         place + len(chunk.text) for chunk, place in zip(chunks, places, strict=True) if place >= 0
     )
@@ -162,13 +134,15 @@ def _shown_in(text: str, metadata: Mapping[str, Any]) -> list[str]:
         if isinstance(value, str | int | float) and (written := str(value).strip()):
             place = text.find(written) if len(written) <= _MAX_VALUE else -1
             around = text[place - 1 : place] + text[place + len(written) :][:1]
-            if place >= 0 and not any(map(str.isalnum, around)):  # a word, not a part of one
+            # A word, not a part of one; a lone digit of a prompt's own is none without its name.
+            is_told = len(written) > _SHORT or name.lower() in text[: max(0, place)].lower()
+            if place >= 0 and is_told and not any(map(str.isalnum, around)):
                 lines.append(f"{name}: {written}")
     return lines
 
 
-def _occurrences(searching: BoundedSearch, prompt: str, head: str) -> Iterator[int]:
-    place = searching.find(head, prompt)
+def _occurrences(prompt: str, head: str) -> Iterator[int]:
+    place = prompt.find(head)
     while place >= 0:
         yield place
-        place = searching.find(head, prompt, place + 1)
+        place = prompt.find(head, place + 1)

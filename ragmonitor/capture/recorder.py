@@ -100,7 +100,6 @@ class Recorder:
         self._hand_over = hand_over
         self._open: dict[Hashable, Run] = {}
         """Open interactions by run id; a chain under another run stands for that run."""
-        self._given_up: dict[Hashable, None] = {}
         self._paused: dict[Hashable, Root] = {}
         """Paused interactions, by the key under which a later run resumes them."""
         self._unseen_left = ROOTS_WITHOUT_RETRIEVAL
@@ -200,7 +199,7 @@ class Recorder:
                     runs[run_id] = parent
                     return
             else:
-                run = self._root(run_id, parent_id, kind, name, inputs, thread, resumes)
+                run = self._root(run_id, kind, name, inputs, thread, resumes)
                 if run is None:
                     return
             if run.root is run:
@@ -216,17 +215,13 @@ class Recorder:
     def _root(  # noqa: PLR0917 - as `started`
         self,
         run_id: Hashable,
-        parent_id: Hashable | None,
         kind: RunKind,
         name: str,
         inputs: Any,
         thread: Hashable | None,
         resumes: Hashable | None,
     ) -> Root | None:
-        """Return a root; None: instrumentation is suppressed, or its parent was given up."""
-        if parent_id is not None and parent_id in self._given_up:
-            self._bury(run_id)  # its own children name it
-            return None
+        """Return a root; None: instrumentation is suppressed."""
         # Empty wherever nobody has attached anything; then there is nothing to ask it.
         current = context.get_current()
         if current and context.get_value(_SUPPRESSED, current):
@@ -358,7 +353,7 @@ class Recorder:
                     self._note_named(run, outputs, named)
                 if run.thread is not None and run.scope is None and run.outer is None:
                     run.waits = run.waits or bool(_told(waits, outputs))
-                    if run.waits or self._is_unanswered(run):
+                    if run.waits or FinishedRuns(run, self._translator).is_unanswered():
                         self._pause(run, outputs, inputs, run.thread)
                         return
             self._close(run, outputs, inputs, status, error, at_ns)
@@ -478,12 +473,9 @@ class Recorder:
             root.inputs = inputs
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
-        if len(self._paused) >= min(MAX_PAUSED, self._max_open_runs):
-            oldest = next(iter(self._paused), None)
-            paused = self._paused.get(oldest)
-            if paused is not None and paused.waits:
-                self._on_forgotten("too_many_open")  # it might have gone on
-            self._abandon(oldest)
+        if len(self._paused) >= MAX_PAUSED:
+            self._on_forgotten("too_many_open")
+            self._abandon(next(iter(self._paused), None))
         self._paused[key] = root
 
     def _abandon(self, key: Hashable | None) -> None:
@@ -493,9 +485,6 @@ class Recorder:
                 root.status = "partial"
                 root.asked = True  # whoever asked waits for an answer
             self._finish(root)
-
-    def _is_unanswered(self, root: Root) -> bool:
-        return root.outer is None and FinishedRuns(root, self._translator).is_unanswered()
 
     def _finish(self, root: Root) -> None:
         finished = FinishedRuns(root, self._translator)
@@ -508,7 +497,10 @@ class Recorder:
             self._unseen_left = 0
             self._finalize(root, finished)
             if outer is not None:
-                self._mark_tools(root, outer)
+                outer.is_taken_from = True
+                if root.tool is not None:
+                    # It gives that interaction's answer, which is not to be judged against itself.
+                    root.tool.retrieved = True
             make_current(interaction_id(root.id))
             self._hand_over(finished)
         else:
@@ -518,18 +510,14 @@ class Recorder:
             elif current_id() == interaction_id(root.id):
                 make_current(root.before_id)
             if self._unseen_left and outer is None:
-                self._note_no_retrieval(root)
+                self._note_no_retrieval(finished)
             root.release()
 
-    def _note_no_retrieval(self, root: Root) -> None:
+    def _note_no_retrieval(self, finished: FinishedRuns) -> None:
         """Say once that models are asked, and that no retrieval is ever seen beside them."""
-        asked = False
-        for run in root.members:
-            if run.kind == "retriever" or run.has_retrieved:
-                self._unseen_left = 0
-                return
-            asked = asked or run.kind == "model"
-        if asked:
+        if finished.has_retrieved():
+            self._unseen_left = 0
+        elif finished.has_asked():
             self._unseen_left -= 1
             if not self._unseen_left:
                 self._on_forgotten("no_retrieval")
@@ -540,22 +528,6 @@ class Recorder:
                     ROOTS_WITHOUT_RETRIEVAL,
                     self._translator.framework,
                 )
-
-    @staticmethod
-    def _mark_tools(inner: Root | None, outer: Root | None) -> None:
-        """Note that an interaction was taken out of a tool's run.
-
-        What the tool gives is then that interaction's answer, not to be judged against itself.
-        """
-        while inner is not None and outer is not None:
-            # Where it was started beside its tool (see `FinishedRuns._repeating`), the one that is
-            # open tells as much.
-            beside = [run for run in outer.members if run.kind == "tool" and run.is_open]
-            tool = inner.tool or (beside[0] if len(beside) == 1 else None)
-            if tool is not None:
-                tool.retrieved = True
-            outer.is_taken_from = True
-            inner, outer = outer, outer.outer
 
     @staticmethod
     def _move(root: Root, outer: Root) -> None:
@@ -590,22 +562,13 @@ class Recorder:
             if paused.ended_ns < now_ns - self._paused_run_age_ns:
                 self._abandon(key)
         for run_id, run in [*self._open.copy().items()]:
-            if run.id != run_id:
-                if run.root.ended_ns and run.root.ended_ns < outlives_ns:
-                    self._open.pop(run_id, None)
-                    self._bury(run_id)
-            elif isinstance(run, Root):
-                if (run.resumed_ns or run.started_ns) < aged_ns:
-                    self._give_up(run, "aged_out")
+            if run.id == run_id and run.is_root:
+                if (run.root.resumed_ns or run.started_ns) < aged_ns:
+                    self._give_up(run_id, run, "aged_out")
             elif run.root.ended_ns and run.started_ns < outlives_ns:
                 # LangChain never ends the run of a model that a step gave up for its time, and each
-                # holds its request's texts. The record has left; nothing is lost unless the root
-                # was.
-                if run.root.id in self._given_up:
-                    self._give_up(run, "aged_out")
-                else:
-                    self._open.pop(run_id, None)
-                    self._bury(run_id)
+                # holds its request's texts. The record has left; nothing is lost.
+                self._open.pop(run_id, None)
 
     def end_paused(self) -> None:
         """Hand over what is paused: at the end no later run can resume it here."""
@@ -617,15 +580,10 @@ class Recorder:
         """Forget every open run; for a forked child, whose parent keeps them."""
         self._open.clear()
         self._paused.clear()
-        self._given_up.clear()
 
     def _forget_oldest(self) -> None:
         for run_id, run in oldest_of(self._open, self._forgotten_at_once):
-            if run.id == run_id:
-                self._give_up(run, "too_many_open")
-            elif self._open.pop(run_id, None) is not None:
-                self._bury(run_id)
-                self._lose(run.root)
+            self._give_up(run_id, run, "too_many_open")
 
     def lost(self, run_id: Hashable, reason: str = "too_many_open") -> None:
         """Note that something below this run was not followed; its interaction is incomplete."""
@@ -640,23 +598,15 @@ class Recorder:
         root.lost += 1
         self._on_forgotten(reason)
 
-    def _bury(self, run_id: Hashable) -> None:
-        # Its children may still report, and a child without a parent would look like a root.
-        self._given_up[run_id] = None
-        if len(self._given_up) > self._max_open_runs:
-            for each, _ in oldest_of(self._given_up, self._forgotten_at_once):
-                self._given_up.pop(each, None)
-
-    def _give_up(self, run: Run, reason: str) -> None:
-        if self._open.pop(run.id, None) is None:
+    def _give_up(self, run_id: Hashable, run: Run, reason: str) -> None:
+        """Forget an open run; what begins below it from now on is a root, as if it were unknown."""
+        if self._open.pop(run_id, None) is None:
             return
-        self._on_forgotten(reason)
-        if run.is_open:
-            self._bury(run.id)
-        if run.is_root and run.is_open:
+        if run.id == run_id and run.is_root and run.is_open:
+            self._on_forgotten(reason)
             self._close(run, None, None, "partial", "")
-        elif run.root.is_open:
-            run.root.lost += 1
+        else:
+            self._lose(run.root, reason)
 
 
 def _told(question: Callable[[Any], Any] | None, outputs: Any) -> Any:

@@ -5,62 +5,16 @@ Framework runs that start within it become parts of the interaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ragmonitor.records import Chunk, Generation, Retrieval, Status
+    from ragmonitor.capture.assembly import FinishedRuns
     from ragmonitor.runtime.protocols import Finished
 
 MAX_PARTS: Final = 1_000
 """Runs that one scope keeps; an interaction has a handful."""
-
-
-class Part(Protocol):
-    """A run that ended within a scope, as the scope's interaction reads it behind the request."""
-
-    @property
-    def status(self) -> Status:
-        """The way in which it ended, as far as is known before its texts are read."""
-        ...
-
-    def ending(self) -> Status:
-        """Return the way in which it ended, read off its texts."""
-        ...
-
-    def release(self) -> None:
-        """Let go of its runs: nothing more is to be read of them."""
-        ...
-
-    @property
-    def ended_ns(self) -> int:
-        """The time when it ended."""
-        ...
-
-    def retrievals(self) -> Sequence[Retrieval]:
-        """Return its outermost retrievals."""
-        ...
-
-    def shown(self) -> Sequence[Chunk]:
-        """Return the chunks that its own result names as the model's context."""
-        ...
-
-    def retrieved(self) -> Sequence[Chunk]:
-        """Return the chunks that every retriever gave."""
-        ...
-
-    def generations(self) -> Sequence[Generation]:
-        """Return its model calls."""
-        ...
-
-    def answer(self) -> str:
-        """Return the text that it gave."""
-        ...
-
-    def labels(self) -> Mapping[str, Any]:
-        """Return its labels; see `Translator.labels`."""
-        ...
 
 
 class InteractionScope:
@@ -75,7 +29,7 @@ class InteractionScope:
     def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
         self.hand_over = hand_over
         """The monitor's: the runs of another monitor do not belong to the scope."""
-        self.parts: list[Part] = []
+        self.parts: list[FinishedRuns] = []
         """The ended runs, in the order in which they ended."""
         self.lost = 0
         """The number of parts beyond `MAX_PARTS`."""
@@ -99,7 +53,7 @@ class InteractionScope:
             self._open[part] = owner
         return True
 
-    def finish(self, part: Hashable, finished: Part | None = None) -> None:
+    def finish(self, part: Hashable, finished: FinishedRuns | None = None) -> None:
         """Note that a part has ended, and keep what it became."""
         if finished is not None:
             if part in self._open and not self._is_read:

@@ -168,10 +168,6 @@ def agent(first: str = "", last: str = ANSWER) -> str:
     return said["messages"][-1].text
 
 
-def silent_agent() -> str:
-    return agent("I look that up.", "")
-
-
 LANGCHAIN: dict[str, Callable[[], str]] = {
     each.__name__: each
     for each in (
@@ -181,7 +177,6 @@ LANGCHAIN: dict[str, Callable[[], str]] = {
         astream,
         batch,
         agent,
-        silent_agent,
         retrieval_fails,
         model_fails,
     )

@@ -38,7 +38,6 @@ from ragmonitor.integration import (
     parsed_in,
     part_text,
     question_in,
-    result_texts,
     score_of,
     usage_of,
     values_in,
@@ -125,10 +124,10 @@ def tool_messages(output: Any) -> Sequence[Any]:
 
 
 def tool_text(output: Any) -> str | None:
-    """Return the text that a search tool gave, each result on a line; None: it gave none.
+    """Return the text that a search tool gave; None: it gave none.
 
     An agent's tool gives a message. One that the application calls by itself gives what it returns:
-    a text, or search results as dicts.
+    a text, or a list of texts, or what a model is shown as JSON.
     """
     if isinstance(output, (str, BaseMessage)):
         return content_text(getattr(output, "content", output)) or None
@@ -137,7 +136,8 @@ def tool_text(output: Any) -> str | None:
         return None  # what it prints as is no text of a search
     if is_listed and not output:
         return None
-    return "\n".join(result_texts(output)) or json_of(output)
+    texts = map(part_text, output) if isinstance(output, (list, tuple)) else ()
+    return "\n".join(filter(None, texts)) or json_of(output)
 
 
 class LangChainTranslator:

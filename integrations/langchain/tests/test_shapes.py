@@ -108,16 +108,20 @@ def test_a_search_tool_s_content_parts_are_one_text(monitor: Any) -> None:
     assert [c.text for c in monitor.only.chunks] == ["Pump 07 is blue."]
 
 
+def _results(found: list[str]) -> list[dict[str, str]]:
+    return [{"url": "u", "content": text} for text in found]
+
+
 @pytest.mark.parametrize(
-    "given",
+    ("given", "chunks"),
     [
-        pytest.param(lambda found: [{"url": "u", "content": text} for text in found], id="dicts"),
-        pytest.param(lambda found: {"results": [{"content": text} for text in found]}, id="dict"),
-        pytest.param(list, id="texts"),
+        pytest.param(_results, NOTES, id="dicts"),
+        pytest.param(lambda found: {"results": _results(found)}, NOTES, id="dict"),
+        pytest.param(list, ["\n".join(NOTES)], id="texts"),
     ],
 )
 def test_search_results_of_a_tool_that_a_node_calls(
-    monitor: Any, given: Callable[[list[str]], Any]
+    monitor: Any, given: Callable[[list[str]], Any], chunks: list[str]
 ) -> None:
     """A web search in a corrective graph: no message, but what the tool returns."""
 
@@ -132,7 +136,7 @@ def test_search_results_of_a_tool_that_a_node_calls(
 
     instrument(monitor)
     line(("search", search), ("generate", generating(ScriptedModel()))).invoke(state(QUERY))
-    assert [c.text for r in monitor.only.retrievals for c in r.chunks] == ["\n".join(NOTES)]
+    assert [c.text for r in monitor.only.retrievals for c in r.chunks] == chunks
 
 
 def test_documents_of_a_tool_that_a_node_calls(monitor: Any) -> None:

@@ -1,6 +1,6 @@
-"""ragmonitor for LlamaIndex: `instrument(monitor)`, or `with observed(monitor):` around calls."""
+"""ragmonitor for LlamaIndex: `instrument(monitor)`."""
 
-from ragmonitor_llama_index.handler import instrument, observed, uninstrument
+from ragmonitor_llama_index.handler import instrument, uninstrument
 from ragmonitor_llama_index.translate import LlamaIndexTranslator
 
-__all__ = ["LlamaIndexTranslator", "instrument", "observed", "uninstrument"]
+__all__ = ["LlamaIndexTranslator", "instrument", "uninstrument"]

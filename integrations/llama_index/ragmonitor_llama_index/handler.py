@@ -14,10 +14,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
-from itertools import islice
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +45,7 @@ from ragmonitor.integration import (
     ForkSafeLock,
     Recorder,
     StreamListener,
+    oldest_of,
     read_stream,
     record_error,
     shielded,
@@ -242,8 +241,6 @@ class _Root(_Place, StreamListener):
             )
         else:
             recorder.failed(self.id, failure)
-        if _listening.retiring and not _places:
-            _listening.retire()
 
     def keeps(self, id_: str) -> bool:
         """Keep the place of a call that returned a generator until the root ends.
@@ -293,11 +290,9 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 if role is _MODEL:
                     place = _pulled.get()
                 if place is None:
-                    recorder = _in_block.get()
-                    if recorder is None:  # not `or`: without open runs it is empty, and so false
-                        recorder = _listening.recorder
-                        if recorder is None:
-                            return
+                    recorder = _listening.recorder
+                    if recorder is None:
+                        return
                     if role is _ENGINE or role is _WORKFLOW:
                         self._root(id_, role, bound_args, instance, tags, recorder, None)
                     else:
@@ -654,11 +649,7 @@ def _keep(id_: str, place: _Place) -> None:
 
 def _forget_oldest() -> None:
     """Forget spans that never ended, some at once; their runs age out of the recorder."""
-    try:
-        oldest = [*islice(_places.items(), _FORGOTTEN_AT_ONCE)]
-    except RuntimeError:  # another thread began a span meanwhile; the next one tries again
-        return
-    for id_, place in oldest:
+    for id_, place in oldest_of(_places, _FORGOTTEN_AT_ONCE):
         if _places.pop(id_, None) is not None:
             place.root.recorder.lost(place.run_id)
 
@@ -756,43 +747,23 @@ class _Listening:
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
-        """For every call in the process; None: only inside blocks."""
-        self.blocks = 0
-        self.retiring = False
-        """Listening has stopped, but streams are still being read."""
         self.spans = SpanListener()
         self.events = EventListener()
         self.hears_events = False
-        self._lock = ForkSafeLock()  # around (un)instrument and blocks only, never around a call
+        self._lock = ForkSafeLock()  # around (un)instrument only, never around a call
 
     def after_fork_in_child(self) -> None:
-        """Forget what stayed with the parent: open spans, and blocks of its other threads."""
+        """Forget what stayed with the parent: open spans."""
         _lone.clear()
         _unbegun.clear()
         _places.clear()
-        self.retiring = False
-        self.blocks = min(self.blocks, _blocks_here.get())
-        self._detach_if_idle()
 
     def listen(self, recorder: Recorder) -> None:
         with self._lock:
             self.recorder = recorder
-            self._attach()
-
-    def stop(self) -> None:
-        with self._lock:
-            self.recorder = None
-            self._detach_if_idle()
-
-    def enter_block(self) -> None:
-        with self._lock:
-            self.blocks += 1
-            self._attach()
-
-    def exit_block(self) -> None:
-        with self._lock:
-            self.blocks = max(0, self.blocks - 1)  # of a task that was forked along, it is 0
-            self._detach_if_idle()
+            dispatcher = get_dispatcher()
+            if not any(h is self.spans for h in dispatcher.span_handlers):
+                dispatcher.add_span_handler(self.spans)
 
     def hear_events(self) -> None:
         """Attach the event handler, if it is not. A stream has begun; its events are yet to come.
@@ -808,34 +779,17 @@ class _Listening:
             finally:
                 self._lock.release()
 
-    def retire(self) -> None:
-        # A stream's end may be a garbage collection, which may fall into any of the above.
-        if self._lock.acquire(blocking=False):
-            try:
-                self._detach_if_idle()
-            finally:
-                self._lock.release()
-
-    def _attach(self) -> None:
-        self.retiring = False
-        dispatcher = get_dispatcher()
-        if not any(h is self.spans for h in dispatcher.span_handlers):
-            dispatcher.add_span_handler(self.spans)
-
-    def _detach_if_idle(self) -> None:
-        if self.recorder is not None or self.blocks:
-            return
-        self.retiring = any(p.root.recorder.is_open(p.root.id) for p in [*_places.values()])
-        if self.retiring:
-            return
-        _lone.clear()
-        _unbegun.clear()
-        _places.clear()  # spans that never ended, and what a fault of ours left behind
-        # New lists: LlamaIndex may be walking the old ones in another thread.
-        dispatcher = get_dispatcher()
-        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
-        dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not self.events]
-        self.hears_events = False
+    def stop(self) -> None:
+        with self._lock:
+            self.recorder = None
+            # New lists: LlamaIndex may be walking the old ones in another thread.
+            dispatcher = get_dispatcher()
+            dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
+            dispatcher.event_handlers = [
+                h for h in dispatcher.event_handlers if h is not self.events
+            ]
+            self.hears_events = False
+            self.after_fork_in_child()
 
 
 _listening = _Listening()
@@ -845,14 +799,7 @@ _pulled: ContextVar[_Root | None] = ContextVar("ragmonitor_llama_index_pulled", 
 
 Set and put back within one call of the application's, and only read by spans without a parent.
 """
-_in_block: ContextVar[Recorder | None] = ContextVar("ragmonitor_llama_index_block", default=None)
-_blocks_here: ContextVar[int] = ContextVar("ragmonitor_llama_index_blocks", default=0)
-"""Blocks around this code, which a child that is forked here will leave, too."""
 _translator = LlamaIndexTranslator()
-
-
-def _recorder_of(monitor: Monitor) -> Recorder:
-    return monitor.recorder(_translator)
 
 
 def instrument(monitor: Monitor) -> None:
@@ -860,32 +807,9 @@ def instrument(monitor: Monitor) -> None:
 
     Called again it changes nothing; with another monitor, that one records instead.
     """
-    _listening.listen(_recorder_of(monitor))
+    _listening.listen(monitor.recorder(_translator))
 
 
 def uninstrument() -> None:
-    """Begin no new recording. Streams that are being read are recorded to their end."""
+    """Record nothing new; of a stream that is being read, what is known without its events."""
     _listening.stop()
-
-
-@contextmanager
-def observed(monitor: Monitor) -> Iterator[None]:
-    """Record what this thread or task runs inside the block.
-
-    LlamaIndex takes no handler on a single call, so a block marks the calls.
-    Tasks that are started inside belong to it; plain threads do not, as they
-    do not inherit context. Inside, this monitor records and no other, so that together with
-    `instrument` everything counts once. A stream that is returned from the block is recorded to its
-    end.
-    """
-    recorder = _recorder_of(monitor)
-    _listening.enter_block()
-    before, blocks = _in_block.get(), _blocks_here.get()
-    _in_block.set(recorder)
-    _blocks_here.set(blocks + 1)
-    try:
-        yield
-    finally:
-        _in_block.set(before)
-        _blocks_here.set(blocks)
-        _listening.exit_block()

@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from ragmonitor import ExportSettings, Interaction, Monitor
 from ragmonitor.testing import ListExporter
-from ragmonitor_llama_index import observed
+from ragmonitor_llama_index import instrument, uninstrument
 
 QUESTION, ANSWER = "How long is the warranty?", "The warranty lasts two years."
 NODES = [NodeWithScore(node=TextNode(text=text), score=0.9) for text in (ANSWER, "It is blue.")]
@@ -64,9 +64,10 @@ def asked(engine: Any) -> list[Interaction]:
     with Monitor(
         service="t", exporters=[told], server=False, export=ExportSettings(traces=False)
     ) as monitor:
-        with observed(monitor):
-            engine.query(QUESTION)
+        instrument(monitor)
+        engine.query(QUESTION)
         monitor.flush(10)
+        uninstrument()
     return list(told.interactions())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from opentelemetry.trace import format_trace_id
@@ -75,10 +76,9 @@ class FinishedTree(FinishedRuns):
         wrappers = self.ancestry.enclosing(s.span.span_id for s in says)
         """Of a retriever that says nothing, the one in it that does is the retrieval."""
         runs: dict[str, Run] = {root.span_id: run}
-        depths = self.ancestry.depths()
-        for each in sorted(steps, key=lambda s: depths[s.span.span_id]):
-            span_id = each.span.span_id
-            if each is step:
+        for span_id in parents:  # from the outside in
+            each = self.by_id.get(span_id)
+            if each is None or each is step:
                 continue
             above = runs.get(parents[span_id], run)
             is_wrapper = each.documents == UNKNOWN_DOCUMENTS and span_id in wrappers
@@ -87,6 +87,7 @@ class FinishedTree(FinishedRuns):
                 runs[span_id] = _run(each, kind, above, run, is_retrieval_tool)
             else:
                 runs[span_id] = above
+        run.members.sort(key=lambda member: member.started_ns)
         self._end(run)
 
     @property
@@ -127,9 +128,10 @@ class FinishedTree(FinishedRuns):
                 run.status = "partial"
         root.is_cut_short = root.status == "ok" and self.is_cut_short()
         says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
-        is_closed = not streams and bool(models) and says_nothing and not read.is_withheld()
+        # OpenLLMetry ends a closed stream of LangChain without a word.
+        is_closed = not streams and says_nothing and any(read.prompt(run) for run in models)
         if root.is_cut_short or (root.status == "ok" and is_closed):
-            root.status = "partial"  # OpenLLMetry ends a closed stream of LangChain without a word
+            root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
         is_engine = root.inputs is not None and root.inputs.is_engine
         root.asked = is_engine and bool(read.answer(root) or not models)
@@ -198,16 +200,29 @@ class _StepTranslator(Translator):
         return (run.outputs or ()) if run.kind == "tool" else self._documents(run).chunks
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
-        """Return what the last reranker left, as far as the models were shown it."""
-        left = self._left() if root is self._root else None
-        if left is None:
+        """Return the chunks in the prompts, with rerankers' scores; None: there is no reranker.
+
+        Where no prompt tells, these are what the last reranker left.
+        """
+        left = [
+            step.documents.chunks
+            for step in self._tree.steps
+            if step.role == "reranker"
+            and step.documents.complete
+            and not any(each.role == "retriever" for each in self._tree.enclosing(step))
+        ]
+        if not left or root is not self._root:
             return None
+        retrievers = [self.chunks(r) for r in self._root.members if r.kind == "retriever"]
+        chunks: dict[str, Chunk] = {}
+        for chunk in chain.from_iterable([*reversed(left), *retrievers]):
+            chunks.setdefault(chunk.text, chunk)
         asked = (
             Generation(output="", started_ns=0, ended_ns=0, input=run.inputs.prompt)
             for run in self._models
         )
-        seen = seen_in([*asked], left)
-        return left if seen is None else seen
+        seen = seen_in([*asked], [*chunks.values()])
+        return left[-1] if seen is None else seen
 
     def prompt(self, run: Run) -> Sequence[Message]:
         prompt: Sequence[Message] = run.inputs.prompt
@@ -246,10 +261,6 @@ class _StepTranslator(Translator):
 
     # --- what is missing, and where else it may stand -------------------------------------------
 
-    def is_withheld(self) -> bool:
-        """Return whether an instrumentation was told not to write texts."""
-        return any(step.withholds for step in self._tree.steps)
-
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
@@ -259,10 +270,8 @@ class _StepTranslator(Translator):
         if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
             return True
         answer = self._tree.answer()
-        if not answer and self._root.asked:
-            return True
         if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
-            return self.is_withheld()
+            return True  # a switch hides them
         return any(step.span.is_cut(answer) for step in self._tree.steps)
 
     def _documents(self, run: Run) -> Documents:
@@ -279,28 +288,6 @@ class _StepTranslator(Translator):
             contexts = (m.inputs.context for m in reversed(self._models))
             text = next(filter(None, contexts), "")
         return Documents(_with_texts(documents.chunks, text), complete=True) if text else documents
-
-    def _left(self) -> list[Chunk] | None:
-        """Return the chunks that rerankers left, and those that none was given; None: no reranker.
-
-        One that was given what another left takes its place.
-        """
-        left: list[Chunk] | None = None
-        judged: set[str] = set()
-        for step in self._tree.steps:
-            around = {each.role for each in self._tree.enclosing(step)}
-            if step.role != "reranker" or around & {"retriever", "reranker"}:
-                continue
-            if step.documents.complete:
-                after = step.documents.chunks
-                seen = {chunk.text for chunk in (*step.reranked.chunks, *after)}
-                judged |= seen
-                left = [*(chunk for chunk in left or () if chunk.text not in seen), *after]
-        if left is None:
-            return None
-        retrievers = (r for r in self._root.members if r.kind == "retriever")
-        rest = (c for r in retrievers if not r.inside_retriever for c in self.chunks(r))
-        return [*left, *(chunk for chunk in rest if chunk.text not in judged)]
 
     @cached_property
     def _models(self) -> list[Run]:

@@ -21,7 +21,6 @@ from ragmonitor.semconv import conventions as names
 
 _VARIABLE = "gen_ai.prompt.variable."
 """The attribute of `opentelemetry-instrumentation-genai-langchain`; not in the conventions."""
-_CONTEXT = ("context", "context_str", "documents", "docs", "chunks", "passages", "sources")
 _QUESTION = ("question", "query", "input", "query_str", "user_input")
 _NUMBERED = {
     names.GENAI_INPUT_MESSAGES: "gen_ai.prompt",
@@ -84,7 +83,8 @@ def fill(step: Step) -> None:
     elif role in ("retriever", "reranker"):
         step.documents = _documents(span)
     elif role == "model":
-        step.context = _context(variables, step.query)
+        rest = [text for text in variables.values() if text != step.query]
+        step.context = variables.get("context") or max(rest, key=len, default="")
         system = content_text(span.parsed(_SYSTEM))
         before = (Message(role="system", text=system),) if system else ()
         is_numbered = names.GENAI_INPUT_MESSAGES not in span.attributes
@@ -98,11 +98,6 @@ def fill(step: Step) -> None:
         step.usage = Usage(
             input_tokens=span.count(names.GENAI_USAGE_INPUT_TOKENS),
             output_tokens=span.count(names.GENAI_USAGE_OUTPUT_TOKENS),
-        )
-        step.withholds = (
-            span.status != "error"
-            and not (asked or said)
-            and not any(each in span.attributes for each in _NUMBERED)
         )
 
 
@@ -138,19 +133,6 @@ def _answer(step: Step, said: tuple[Message, ...]) -> str:
     text = next((m.text for m in reversed(said) if m.role in ("assistant", "user")), "")
     value = texts.parsed(text) if is_chain else text
     return text if isinstance(value, str) else texts.answer(value)
-
-
-def _context(variables: Mapping[str, str], asked: str) -> str:
-    """Return the variable called `context` or the like; else the longest but the question."""
-    for each in _CONTEXT:
-        if text := variables.get(each, ""):
-            return text
-    rest = [
-        text
-        for each, text in variables.items()
-        if text != asked and each not in _QUESTION and "history" not in each
-    ]
-    return max(rest, key=len, default="")
 
 
 def _documents(span: SpanRecord) -> Documents:

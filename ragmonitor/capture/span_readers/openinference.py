@@ -6,7 +6,6 @@ https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from ragmonitor.capture.coercion import finite, json_in, score_of, text_in
@@ -14,7 +13,7 @@ from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Dialect, Role, Step
-from ragmonitor.capture.span_readers.texts import NO_DOCUMENTS, UNKNOWN_DOCUMENTS, Documents
+from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents
 from ragmonitor.records import Chunk, Message, Usage
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.semconv import conventions as names
@@ -60,15 +59,10 @@ def _fill(step: Step) -> None:
     )
     step.labels = _labels(span)
     step.is_engine = span.scope.endswith(_LLAMA_INDEX) and _ENGINE.search(span.name) is not None
-    step.withholds = REDACTED in (
-        span.text(names.OI_INPUT_VALUE),
-        span.text(names.OI_OUTPUT_VALUE),
-    )
     if role == "retriever":
         step.documents = _retrieved(span, output)
     elif role == "reranker":
         step.documents = _documents(span, "reranker.output_documents")
-        step.reranked = _documents(span, "reranker.input_documents")
     elif role == "tool":
         step.documents = texts.tool_documents(output)
     elif role == "model":
@@ -86,8 +80,6 @@ def _fill(step: Step) -> None:
             input_tokens=span.count(names.OI_TOKENS_PROMPT),
             output_tokens=span.count(names.OI_TOKENS_COMPLETION),
         )
-        values = span.attributes.values()
-        step.withholds = any(isinstance(v, str) and v == REDACTED for v in values)
 
 
 DIALECT = Dialect(
@@ -101,17 +93,12 @@ DIALECT = Dialect(
 
 
 def _retrieved(span: SpanRecord, output: Any) -> Documents:
-    listed, dumped = _documents(span, "retrieval.documents"), texts.documents(output)
-    if not listed.complete:
-        return dumped if dumped.complete and dumped.chunks else listed
-    if not listed.chunks:
-        # An empty list says that nothing was found; where nothing is said, nothing is known.
-        return NO_DOCUMENTS if dumped == NO_DOCUMENTS else UNKNOWN_DOCUMENTS
-    if len(dumped.chunks) != len(listed.chunks):
-        return listed
-    # LangChain's documents have their ids in the dump alone.
-    pairs = zip(listed.chunks, dumped.chunks, strict=True)
-    return Documents(tuple(replace(one, id=one.id or two.id) for one, two in pairs), complete=True)
+    dumped = texts.documents(output)  # LangChain's documents have their ids in the dump alone
+    if dumped.complete:
+        return dumped
+    listed = _documents(span, "retrieval.documents")
+    # An empty list says that nothing was found; where nothing is said, nothing is known.
+    return listed if listed.chunks else UNKNOWN_DOCUMENTS
 
 
 def _labels(span: SpanRecord) -> dict[str, Any]:

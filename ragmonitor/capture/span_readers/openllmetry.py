@@ -83,8 +83,6 @@ def _fill(step: Step) -> None:
         step.documents = texts.tool_documents(of_tool)
     elif role in ("retriever", "reranker") and outputs is not None:
         step.documents = texts.documents(outputs)
-    if role == "reranker" and isinstance(inputs, Mapping):
-        step.reranked = texts.documents(inputs.get("nodes"))
     if not (role == "model" and step.answer):
         if isinstance(outputs, Mapping) and "outputs" in outputs:
             step.answer = texts.answer(outputs["outputs"])
@@ -92,13 +90,6 @@ def _fill(step: Step) -> None:
             step.answer = texts.tool_text(of_tool) if role == "tool" else texts.answer(outputs)
     if role == "model":
         _fill_model(step, inputs, outputs)
-    else:
-        step.withholds = (
-            span.status != "error"
-            and span.text(_KIND) in ("workflow", "task", "tool")
-            and _INPUT not in span.attributes
-            and _OUTPUT not in span.attributes
-        )
     step.labels = _labels(span, inputs)
     step.is_engine = (
         span.scope == LLAMA_INDEX
@@ -125,7 +116,6 @@ def _fill_model(step: Step, inputs: Any, outputs: Any) -> None:
     raw = outputs.get("raw") if isinstance(outputs, Mapping) else None
     if step.usage == Usage() and isinstance(raw, Mapping):
         step.usage = usage_of(raw.get("usage", raw))
-    step.withholds = step.withholds and _INPUT not in span.attributes
 
 
 def begins_anew(span: SpanRecord) -> bool:

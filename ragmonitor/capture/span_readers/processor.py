@@ -37,24 +37,32 @@ QUIET_S: Final = 1.0
 MAX_SPANS_OF_TRACE: Final = 10_000
 """Spans that one trace may hold at once, open and ended. A trace with more is given up."""
 
-_MAX_MARKS = 1_000
+
+class _Ended:
+    """A span that has ended, or is taken as never to end."""
+
+    __slots__ = ("record", "span", "stamp")
+
+    def __init__(self, span: ReadableSpan, stamp: float) -> None:
+        self.span = span
+        self.stamp = stamp
+        """The time at which it ended."""
+        self.record: SpanRecord | None = None
+        """What it says, once that has been read."""
 
 
 class _Trace:
     """The spans of one trace that are open, and those that wait for their interaction."""
 
-    __slots__ = ("above", "changed", "due", "ended", "given_up", "lost", "open", "read")
+    __slots__ = ("changed", "due", "ended", "given_up", "lost", "matches", "open")
 
     def __init__(self) -> None:
         self.open: dict[int, tuple[Span, float]] = {}
         """Open spans by id, each with the time at which it began."""
-        self.ended: dict[int, tuple[ReadableSpan, float]] = {}
-        """Spans of dialects and what encloses them, by id, each with the time at which it
-        ended."""
-        self.above: set[int] = set()
-        """Ids of the spans that enclose a span of a dialect."""
-        self.read: dict[int, SpanRecord] = {}
-        """The records of `ended` so far, by id; a sweep reads only what is new."""
+        self.ended: dict[int, _Ended] = {}
+        """By id, those that ended since a span of a dialect began."""
+        self.matches = False
+        """It has a span of a dialect."""
         self.changed = False
         """A span has ended since the last sweep."""
         self.due = 0.0
@@ -157,13 +165,12 @@ class InteractionSpanProcessor(SpanProcessor):
             self._held += 1
             if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
                 self._traces[context.trace_id] = trace
-            if _follows(span):
-                _mark_above(trace, span)
+            trace.matches = trace.matches or _follows(span)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep an ended span if it follows a dialect or encloses one that does."""
+        """Keep an ended span of a trace in which one follows a dialect."""
         try:
             context = span.context
             trace = None if context is None else self._traces.get(context.trace_id)
@@ -173,11 +180,9 @@ class InteractionSpanProcessor(SpanProcessor):
             if trace.open.pop(context.span_id, None) is None or trace.given_up:
                 return
             trace.changed = True
-            matches = _follows(span)
-            if matches:
-                _mark_above(trace, span)
-            if matches or context.span_id in trace.above:
-                trace.ended[context.span_id] = (span, self._clock())
+            trace.matches = trace.matches or _follows(span)
+            if trace.matches:
+                trace.ended[context.span_id] = _Ended(span, self._clock())
                 if not self._awake:
                     self._awake = True
                     self._wake()
@@ -240,7 +245,6 @@ class InteractionSpanProcessor(SpanProcessor):
             except Exception as error:  # noqa: BLE001 - a fault that is kept is met at every sweep
                 record_error("capture", error)
                 trace.ended.clear()
-                trace.read.clear()
                 self._on_forgotten("unreadable")
             if not (trace.open or trace.ended):
                 self._traces.pop(trace_id, None)
@@ -255,7 +259,7 @@ class InteractionSpanProcessor(SpanProcessor):
             trace.changed = True
             if _follows(span):
                 # Read as it is: an instrumentation that never ends it has said the most by now.
-                trace.ended[span_id] = (span, now - self._quiet_s)
+                trace.ended[span_id] = _Ended(span, now - self._quiet_s)
                 aged = True
         if aged:
             self._on_forgotten("aged_out")
@@ -264,12 +268,10 @@ class InteractionSpanProcessor(SpanProcessor):
         """Hand over the trees that are complete, and let go of what will be in none."""
         trace.changed = False
         ages: dict[str, float] = {}
-        numbers: dict[str, int] = {}
         spans: dict[str, SpanRecord] = {}
-        for number, (span, stamp) in [*trace.ended.copy().items()]:
-            if (read := self._read(trace, number, span)) is not None:
-                spans[read.span_id] = read
-                numbers[read.span_id], ages[read.span_id] = number, now - stamp
+        for number, ended in [*trace.ended.copy().items()]:
+            if (record := self._record(trace, number, ended)) is not None:
+                spans[record.span_id], ages[record.span_id] = record, now - ended.stamp
         open_spans = self._open_spans(trace)
         parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
         ancestry = Ancestry(parents | {i: span.parent_id for i, span in spans.items()})
@@ -296,37 +298,31 @@ class InteractionSpanProcessor(SpanProcessor):
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
         failed = {span_id for span_id, span in spans.items() if span.status == "error"}
         is_open = bool(open_spans.keys() - ancestry.below(gone | failed))
-        for span_id in spans.keys() - kept:
-            if span_id in gone or ages[span_id] >= (self._span_age_s if is_open else quiet_s):
-                trace.ended.pop(numbers[span_id], None)
-                trace.read.pop(numbers[span_id], None)
-        trace.due = min(
-            (
-                stamp + (quiet_s if now - stamp < quiet_s else self._span_age_s)
-                for _, stamp in trace.ended.copy().values()
-            ),
-            default=now,
-        )
-        if len(trace.above) > _MAX_MARKS:
-            trace.above &= {*trace.open.copy(), *trace.ended.copy()}
+        rest_s = self._span_age_s if is_open else quiet_s
+        rest = {i for i in spans.keys() - gone if i in kept or ages[i] < rest_s}
+        matching = {i for i in rest if dialect_of(spans[i].scope, spans[i].attributes) is not None}
+        rest &= matching | ancestry.enclosing(matching) | waited_for
+        for span_id in spans.keys() - rest:
+            trace.ended.pop(int(span_id, 16), None)
+        waits = ((quiet_s if ages[i] < quiet_s else self._span_age_s) - ages[i] for i in rest)
+        trace.due = now + min(waits, default=0.0)
 
     @staticmethod
-    def _read(trace: _Trace, number: int, span: ReadableSpan) -> SpanRecord | None:
+    def _record(trace: _Trace, number: int, ended: _Ended) -> SpanRecord | None:
         """Return what an ended span says; None, and the span is let go, if it cannot be read."""
-        read = trace.read.get(number)
-        if read is not None:
-            return read
+        if ended.record is not None:
+            return ended.record
         try:
-            read = span_record(span)
+            record = span_record(ended.span)
         except Exception as error:  # noqa: BLE001 - one span must cost only itself
             record_error("capture", error)
-            read = None
-        if read is None:
+            record = None
+        if record is None:
             trace.ended.pop(number, None)
             trace.lost = True
-        elif read.ended_ns:  # else it is open still, and may say more
-            trace.read[number] = read
-        return read
+        elif record.ended_ns:  # else it is open still, and may say more
+            ended.record = record
+        return record
 
     def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
         open_spans = {}
@@ -345,7 +341,7 @@ class InteractionSpanProcessor(SpanProcessor):
         for trace_id, trace in oldest_of(self._traces, 1):  # one in, one out
             if self._traces.pop(trace_id, None) is not None:
                 self._held -= len(trace)
-                if trace.ended or trace.above:
+                if trace.matches:
                     self._on_forgotten("too_many_open")
 
     def _give_up(self, trace: _Trace) -> None:
@@ -353,8 +349,7 @@ class InteractionSpanProcessor(SpanProcessor):
             return
         trace.given_up = True
         trace.ended.clear()
-        trace.read.clear()
-        if trace.above:
+        if trace.matches:
             self._on_forgotten("too_many_open")
 
 
@@ -363,15 +358,6 @@ def _follows(span: ReadableSpan) -> bool:
     scope = span.instrumentation_scope
     name = "" if scope is None else scope.name
     return name.startswith(SCOPES) or dialect_of(name, span.attributes or {}) is not None
-
-
-def _mark_above(trace: _Trace, span: ReadableSpan) -> None:
-    """Note the open spans that enclose a span of a dialect."""
-    parent_id = _local_parent(span)
-    while parent_id and parent_id not in trace.above:
-        trace.above.add(parent_id)
-        parent = trace.open.get(parent_id)
-        parent_id = 0 if parent is None else _local_parent(parent[0])
 
 
 def _local_parent(span: ReadableSpan) -> int:

@@ -43,8 +43,6 @@ class Step:
     """The question, where a model's prompt names it apart."""
     documents: Documents = UNKNOWN_DOCUMENTS
     """What a retriever, reranker or tool gave."""
-    reranked: Documents = UNKNOWN_DOCUMENTS
-    """What a reranker was given."""
     prompt: tuple[Message, ...] = ()
     """What a model was asked; empty if not said, or not all of it."""
     context: str = ""
@@ -55,8 +53,6 @@ class Step:
     usage: Usage = field(default_factory=Usage)
     labels: dict[str, Any] = field(default_factory=dict)
     """As `Translator.labels`."""
-    withholds: bool = False
-    """The instrumentation was told not to write texts into this span."""
     is_store: bool = False
     """It is of a vector store's client, whose caller may say the same."""
     is_engine: bool = False

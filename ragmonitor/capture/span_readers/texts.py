@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.capture.coercion import (
     MAX_JSON_CHARACTERS,
     chunk_in,
-    result_texts,
 )
-from ragmonitor.capture.conversations import answer_in, content_text, message_of, question_in
+from ragmonitor.capture.conversations import (
+    answer_in,
+    content_text,
+    message_of,
+    part_text,
+    question_in,
+)
+from ragmonitor.capture.documents import documents_in
 from ragmonitor.records import Chunk, Message
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -39,7 +45,6 @@ class Documents(NamedTuple):
 
 
 UNKNOWN_DOCUMENTS = Documents((), complete=False)
-NO_DOCUMENTS = Documents((), complete=True)
 
 
 class _Unreadable:
@@ -109,43 +114,32 @@ def documents(value: Any) -> Documents:
 def tool_text(value: Any) -> str:
     """Return the text that a tool gave: LangChain's tool message, LlamaIndex's tool output.
 
-    Of a tool that gave search results as JSON, and no text, the text of each stands on a line.
+    Of one that gave JSON, the texts of its parts, each on a line, or the JSON.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping) and "blocks" in value:
         return content_text(value["blocks"])
     role, text = message_of(value)
-    if role or not isinstance(value, Mapping | Sequence) or not value:
+    if role or not value:
         return text
-    if found := result_texts(value):
-        return "\n".join(found)
     parts = value.get("content") if isinstance(value, Mapping) else value
-    is_media = isinstance(parts, list) and all(
-        isinstance(p, Mapping) and "type" in p for p in parts
-    )
-    return "" if is_media else json.dumps(value, ensure_ascii=False)
+    pieces = map(part_text, parts) if isinstance(parts, list) else ()
+    return "\n".join(filter(None, pieces)) or json.dumps(value, ensure_ascii=False)
 
 
 def tool_documents(value: Any) -> Documents:
     """Return the documents that a tool gave beside its text."""
-    if not isinstance(value, Mapping):
-        # Of a LangChain tool that is called by itself, what it returned.
-        is_listed = isinstance(value, list) and value and "page_content" in _kwargs_of(value[0])
-        return documents(value) if is_listed else UNKNOWN_DOCUMENTS
-    inner = value.get("kwargs") if "lc" in value else value.get("data")
-    if isinstance(inner, Mapping):
-        return documents(inner.get("artifact"))
-    raw = value.get("raw_output")
-    return documents(raw.get("source_nodes") if isinstance(raw, Mapping) else raw)
-
-
-def _kwargs_of(value: Any) -> Any:
-    """Return the fields of an object that LangChain has dumped; empty: it is no object."""
-    if not isinstance(value, Mapping):
-        return {}
-    inner = value.get("kwargs") if "lc" in value else None
-    return inner if isinstance(inner, Mapping) else value
+    if isinstance(value, Mapping):
+        inner = value.get("kwargs") if "lc" in value else value.get("data")
+        if isinstance(inner, Mapping):
+            return documents(inner.get("artifact"))
+        if "raw_output" in value:
+            raw = value["raw_output"]
+            return documents(raw.get("source_nodes") if isinstance(raw, Mapping) else raw)
+    # Of a tool that is called by itself, what it returned.
+    found = documents_in(value)
+    return UNKNOWN_DOCUMENTS if found is None else Documents(tuple(found), complete=True)
 
 
 def document(value: Any) -> Chunk | None:

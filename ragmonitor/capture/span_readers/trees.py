@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,9 +13,6 @@ from ragmonitor.capture.span_readers.finished import FinishedTree
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step, step_of
 from ragmonitor.records import Usage
-
-_AT_ONCE = 50
-"""Calls of one kind that may be under way at the same time."""
 
 
 class OpenSpan(NamedTuple):
@@ -103,21 +99,18 @@ class _Trace:
     def interactions(self) -> Iterator[FinishedTree]:
         """Yield the trees, and what the application's own spans hold together."""
         alone: list[SpanRecord] = []
-        found: dict[str, list[SpanRecord]] = {}
+        beside: set[str] = set()
         for top in self._tops():
             finished = self._finished(top)
             if finished is None:
                 alone.append(top)
                 continue
             if top.scope in FRAMEWORKS:
-                found.setdefault(top.parent_id, []).append(top)
+                beside.add(top.parent_id)
             yield finished
-        for roots in found.values():
-            roots.sort(key=_began)
         # OpenInference does not make its spans of LangChain the current ones: what their clients'
         # instrumentations say of the same search and model call lies beside them.
-        alone = [t for t in alone if not _under_way(found.get(t.parent_id, ()), t.started_ns)]
-        yield from self._anchored(alone)
+        yield from self._anchored([top for top in alone if top.parent_id not in beside])
 
     def _tops(self) -> list[SpanRecord]:
         """Return the outermost spans of a dialect; no other one encloses them."""
@@ -169,94 +162,59 @@ class _Trace:
         if not any(step.role in ("retriever", "tool") for step in steps):
             return None
         steps.sort(key=lambda step: step.span.started_ns)
-        steps = [step.filled() for step in steps]
-        _fold(steps, parents)
-        finished = FinishedTree(root, _joined(steps, parents), parents, self._is_retrieval_tool)
+        steps = _merged([step.filled() for step in steps], parents)
+        finished = FinishedTree(root, steps, parents, self._is_retrieval_tool)
         return finished if finished.is_interaction(in_turn=in_turn) else None
 
 
-def _began(span: SpanRecord) -> int:
-    return span.started_ns
+def _merged(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
+    """Return the steps with one for each model call and each search.
 
-
-def _under_way(calls: list[SpanRecord] | tuple[()], moment_ns: int) -> SpanRecord | None:
-    """Return the last of these calls, sorted by their start, that was under way at a time."""
-    position = bisect_right(calls, moment_ns, key=_began)
-    before = reversed(calls[max(0, position - _AT_ONCE) : position])
-    return next(
-        (each for each in before if max(each.ended_ns, each.started_ns + 1) > moment_ns), None
-    )
-
-
-def _fold(steps: list[Step], parents: dict[str, str]) -> None:
-    """Put a client's span of a model call or search below the framework's span of the same.
-
-    Instrumentations of frameworks do not always make their spans the current ones, so that the two
-    are siblings, or the client's is below what was current when its stream was read.
+    A framework's instrumentation and a client's both report them, and each may lack what the other
+    has. The client's span is below the framework's, or beside it: instrumentations of frameworks
+    do not always make their spans the current ones. Of model calls the innermost stands for the
+    call, and what encloses several is a step of its own kind.
     """
-    outer: dict[str, list[SpanRecord]] = {}
-    by_id = {step.span.span_id: step for step in steps}
-    for step in steps:
-        if step.span.scope in FRAMEWORKS and step.role in ("model", "retriever"):
-            place = step.role if step.role == "model" else parents[step.span.span_id]
-            outer.setdefault(place, []).append(step.span)
-    for step in steps:
-        span_id = step.span.span_id
-        parent = by_id.get(parents[span_id])
-        if step.span.scope in FRAMEWORKS or (parent is not None and parent.role == step.role):
-            continue
-        if step.role == "model":
-            calls = outer.get("model", [])
-        elif step.role == "retriever" and step.is_store:
-            calls = outer.get(parents[span_id], [])
-        else:
-            continue
-        call = _under_way(calls, step.span.started_ns)
-        if call is not None:
-            parents[span_id] = call.span_id
-
-
-def _joined(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
-    """Return the steps with one for each model call.
-
-    A framework's instrumentation and a provider's both report the call, and each may lack what the
-    other has. The innermost stands for it; what encloses several is a step of its own kind.
-    """
+    of_frameworks = [step for step in steps if step.span.scope in FRAMEWORKS]
+    if any(step.role == "retriever" for step in of_frameworks):
+        steps = [step for step in steps if not step.is_store]
+    calls = [step.span for step in of_frameworks if step.role == "model"]
     ancestry = Ancestry(parents)
     models = {step.span.span_id: step for step in steps if step.role == "model"}
-    around: dict[str, list[str]] = {}
-    for span_id in models:
-        for above in ancestry.above(span_id):
-            if above in models:
-                around.setdefault(above, []).append(span_id)
-    inner = models.keys() - around.keys()
-    outer_of: dict[str, list[Step]] = {}
-    for outer_id, below in around.items():
-        leaves = [each for each in below if each in inner]
-        if len(leaves) == 1:
-            outer_of.setdefault(leaves[0], []).append(models[outer_id])
-    joined: list[Step] = []
+    outer_of: dict[str, str] = {}
+    within: dict[str, int] = {}
+    for span_id, step in models.items():
+        outer = next((above for above in ancestry.above(span_id) if above in models), "")
+        if not outer and step.span.scope not in FRAMEWORKS:
+            outer = _under_way(calls, step.span.started_ns)
+        if outer:
+            outer_of[span_id] = outer
+            within[outer] = within.get(outer, 0) + 1
+    merged = []
     for step in steps:
         span_id = step.span.span_id
-        if span_id in around:
-            joined.append(replace(step, role="other"))
-        elif span_id in outer_of:
-            joined.append(_filled_from(step, outer_of[span_id]))
-        else:
-            joined.append(step)
-    return joined
+        one = replace(step, role="other") if span_id in within else step
+        outer = "" if span_id in within else outer_of.get(span_id, "")
+        while within.get(outer) == 1:
+            one, outer = _filled_from(one, models[outer]), outer_of.get(outer, "")
+        merged.append(one)
+    return merged
 
 
-def _filled_from(step: Step, others: Iterable[Step]) -> Step:
-    for other in others:
-        step = replace(
-            step,
-            prompt=step.prompt or other.prompt,
-            context=step.context or other.context,
-            variable=step.variable or other.variable,
-            answer=step.answer or other.answer,
-            provider=step.provider or other.provider,
-            model=step.model or other.model,
-            usage=other.usage if step.usage == Usage() else step.usage,
-        )
-    return step
+def _under_way(calls: Iterable[SpanRecord], moment_ns: int) -> str:
+    """Return the id of the last call that was under way at a time; empty: none was."""
+    under_way = [c.span_id for c in calls if c.started_ns <= moment_ns <= c.ended_ns]
+    return under_way[-1] if under_way else ""
+
+
+def _filled_from(step: Step, other: Step) -> Step:
+    return replace(
+        step,
+        prompt=step.prompt or other.prompt,
+        context=step.context or other.context,
+        variable=step.variable or other.variable,
+        answer=step.answer or other.answer,
+        provider=step.provider or other.provider,
+        model=step.model or other.model,
+        usage=other.usage if step.usage == Usage() else step.usage,
+    )

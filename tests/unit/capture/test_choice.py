@@ -70,17 +70,6 @@ def test_a_run_that_never_goes_on_is_partial(handed):
     assert len(recorder) == 0
 
 
-def test_paused_runs_are_bounded(handed):
-    """Ten times as many pauses as may be open leave no more than may be open."""
-    given_up = []
-    recorder = build(handed, on_forgotten=given_up.append)
-    for n in range(500):
-        recorder.started(n, None, "chain", "graph", "query", thread=f"thread-{n}")
-        recorder.interrupted(n, None)
-    assert len(recorder) == 50
-    assert given_up == ["too_many_open"] * 450
-
-
 def test_a_tool_s_text_counts_where_no_retriever_ran(handed):
     """The text repeats the documents of a retriever that ran in the tool."""
     for inside, expected in ((False, ["page one"]), (True, ["chunk"])):

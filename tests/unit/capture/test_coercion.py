@@ -6,12 +6,11 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePosixPath
-from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Record, result_texts, sound
+from ragmonitor.capture import InteractionRecorder, Record, sound
 from ragmonitor.capture.coercion import CUT, usage_of
 from ragmonitor.records import (
     Chunk,
@@ -239,20 +238,6 @@ def test_what_is_said_without_an_end_is_bounded():
     found = told(say)
     assert (len(found.retrievals), len(found.generations)) == (1_000, 1_000)
     assert found.capture_incomplete
-
-
-@pytest.mark.parametrize(
-    ("given", "texts"),
-    [
-        ("Blue sky.", ["Blue sky."]),
-        ({"results": [{"text": "a"}, {"pageContent": "b"}]}, ["a", "b"]),
-        ((SimpleNamespace(page_content="a"), None, 7), ["a"]),
-        ({"results": []}, []),
-    ],
-)
-def test_texts_of_search_results(given, texts):
-    """In their order, whatever holds them."""
-    assert result_texts(given) == texts
 
 
 @pytest.mark.parametrize(

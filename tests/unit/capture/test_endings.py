@@ -70,20 +70,15 @@ def test_a_root_that_asked_nobody_may_go_on(recorder, handed):
     assert [f.interaction().query for f in handed] == ["Why?"]
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_of_too_many_that_are_paused_only_those_that_wait_are_counted_as_given_up(handed, waits):
-    """One that asked nobody has answered, with a tool's text: it is handed over whole."""
+def test_too_many_that_are_paused_give_up_the_oldest(handed, monkeypatch):
+    """It is handed over as partial, and counted."""
+    monkeypatch.setattr("ragmonitor.capture.recorder.MAX_PAUSED", 50)
     forgotten = []
-    recorder = Recorder(Plain(), handed.append, max_open_runs=50, on_forgotten=forgotten.append)
+    recorder = Recorder(Plain(), handed.append, on_forgotten=forgotten.append)
     for n in range(51):
-        if waits:
-            wait(recorder, f"r{n}", thread=f"t{n}")
-        else:
-            recorder.started(f"r{n}", None, "chain", "graph", "Why?", thread=f"t{n}", asked=True)
-            retrieve(recorder, f"r{n}")
-            recorder.ended(f"r{n}", "Blue sky.")
-    assert [f.status for f in handed] == (["partial"] if waits else ["ok"])
-    assert forgotten == (["too_many_open"] if waits else [])
+        wait(recorder, f"r{n}", thread=f"t{n}")
+    assert [f.status for f in handed] == ["partial"]
+    assert forgotten == ["too_many_open"]
 
 
 def test_a_chosen_run_that_waits_goes_on_under_its_thread(recorder, handed):

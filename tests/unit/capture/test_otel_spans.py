@@ -250,16 +250,16 @@ RESULTS = [{"url": "u", "content": text} for text in TEXTS]
 
 
 @pytest.mark.parametrize(
-    "output",
+    ("output", "found"),
     [
-        RESULTS,
-        {"query": QUESTION, "results": RESULTS},
-        [*TEXTS],
-        {"content": [{"type": "text", "text": text} for text in TEXTS], "isError": False},
+        (RESULTS, [*TEXTS]),
+        ({"query": QUESTION, "results": RESULTS}, [*TEXTS]),
+        ([*TEXTS], ["\n".join(TEXTS)]),
+        ({"content": [{"type": "text", "text": t} for t in TEXTS]}, ["\n".join(TEXTS)]),
     ],
     ids=["list", "dict", "texts", "parts"],
 )
-def test_search_results_of_a_retrieval_tool_are_one_text(output):
+def test_search_results_of_a_retrieval_tool_are_chunks(output, found):
     """What a tool gave as JSON, without a message around it, in either convention."""
     written = json.dumps(output)
     as_oi = oi(
@@ -279,7 +279,7 @@ def test_search_results_of_a_retrieval_tool_are_one_text(output):
     )
     for tool in (as_oi, as_genai):
         record = only(oi_story(found=tool), is_retrieval_tool=lambda name: "search" in name)
-        assert [c.text for c in record.retrievals[0].chunks] == ["\n".join(TEXTS)]
+        assert [c.text for c in record.retrievals[0].chunks] == found
 
 
 def test_documents_that_a_tool_returns_are_what_it_retrieved():
@@ -466,7 +466,7 @@ def test_texts_that_came_as_lists_and_maps_are_read():
         "root",
         gen_ai__operation__name="execute_tool",
         gen_ai__tool__name="web_search",
-        gen_ai__tool__call__result={"results": [{"content": text} for text in TEXTS]},
+        gen_ai__tool__call__result=[{"content": text} for text in TEXTS],
     )
     asked = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
     said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]
