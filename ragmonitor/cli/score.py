@@ -87,7 +87,7 @@ def use_embedding(options: ScoringOptions) -> None:
         MissingExtraError: litellm is not installed.
     """
     embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
-    if options.budget_usd is not None and embedding.known_price() is None:
+    if options.budget_usd is not None and embedding.price is None:
         raise SettingsError(
             f"--embedding {options.embedding}: litellm knows no price of this model; give "
             "--budget-tokens instead of --budget-usd"

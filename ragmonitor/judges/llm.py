@@ -18,7 +18,7 @@ from ragmonitor.judges.calls import RETRIES, Calls, Pause, ask_twice
 from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker
 from ragmonitor.judges.judge_prompts import write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
-from ragmonitor.judges.provider import Completer, Price, Provider, ProviderError
+from ragmonitor.judges.provider import Completer, Provider, ProviderError
 from ragmonitor.judges.reference_checks import read_reference, reply_tokens
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
@@ -31,6 +31,7 @@ from ragmonitor.records import (
     Language,
 )
 from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.prices import Price
 from ragmonitor.runtime.protocols import BreakerState, BudgetUnit, Clock
 
 TOKENS_PER_CALL: Final = 8_000
@@ -43,8 +44,6 @@ _CORRECTION_TOKENS: Final = 160
 """Most tokens of the second call's last line."""
 _MIN_CHUNK_TOKENS: Final = 400
 """Least room for chunks in a call; with less, question and answer alone are too long."""
-_UNLOADED_PRICE: Final = Price(input_usd=5e-6, output_usd=25e-6)
-"""A large model's price, until litellm is loaded: the reservation must not be too small."""
 _SMALLEST_COST: Final = 1e-9
 
 
@@ -93,7 +92,6 @@ class LlmJudge:
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
         """
-        self._given_price = None if price is None else Price(*price)
         self.fallbacks: Mapping[str, str | None] = dict(fallbacks or {})
         self._completer: Completer = completer or Provider(
             model,
@@ -101,7 +99,7 @@ class LlmJudge:
             api_base=api_base,
             api_key=api_key,
             fallbacks=self.fallbacks,
-            given_price=self._given_price,
+            given_price=None if price is None else Price(*price),
         )
         self.identity = JudgeIdentity(name=model, version=prompt_version(), kind="LLM")
         """The model, and the version of the prompt and of the rules for replies."""
@@ -120,7 +118,9 @@ class LlmJudge:
         Raises:
             SettingsError: The unit is dollars, and no price is known or ever will be.
         """
-        if unit == "usd" and self._completer.is_loaded and self._completer.price is None:
+        # litellm's price is looked for in its table, which a new release may have.
+        is_function = not isinstance(self._completer, Provider)
+        if unit == "usd" and is_function and self._completer.price is None:
             raise SettingsError(
                 f"judge {self.identity.name} has no price in US dollars; set estimation.prices, "
                 "or a budget in tokens"
@@ -277,9 +277,7 @@ class LlmJudge:
             JudgeError: It could not be read at any cost: the evidence is too long, or the budget
                 is in dollars and the model's price is unknown.
         """
-        completer = self._completer
-        if completer.is_loaded:
-            self._check_price()
+        self._check_price()
         shares = len(self._spread(interaction))
         if self.budget_unit == "calls":
             return 2.0 * shares * (2 if interaction.reference.strip() else 1) + RETRIES
@@ -290,7 +288,7 @@ class LlmJudge:
             shares * (self._fixed_tokens(interaction) + 4 * sentences + _CORRECTION_TOKENS)
             + _evidence_tokens(interaction)
         )
-        outputs = shares * (3 * room + 2 * completer.thinking_tokens)
+        outputs = shares * (3 * room + 2 * self._completer.thinking_tokens)
         if interaction.reference.strip():
             # A second reading of the same evidence, with the reference beside it.
             references = 1 + len(interaction.reference) // 2
@@ -298,7 +296,7 @@ class LlmJudge:
             outputs = 2 * outputs + 3 * shares * reply_tokens(sentences, min(references, 400), 10)
         if self.budget_unit == "tokens":
             return float(inputs + outputs)
-        price = completer.price or self._given_price or _UNLOADED_PRICE
+        price = self._completer.price or Price(0.0, 0.0)
         return max(_SMALLEST_COST, price.of(inputs, outputs))
 
     async def close(self) -> None:
