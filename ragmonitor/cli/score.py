@@ -28,10 +28,10 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.evaluators import register_embedding
+from ragmonitor.judges.kept_replies import SUFFIX, KeptReplies
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.kept_replies import SUFFIX, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
@@ -148,7 +148,7 @@ def scorer_for(options: ScoringOptions, replies: Path | None = None) -> Scorer:
         concurrency=options.concurrency,
         api_base=options.api_base,
         pool=ReaderPool(partial(_reader_for, options, replies), workers) if workers > 1 else None,
-        replies=None if replies is None else ReplyFile(replies),
+        replies=None if replies is None else KeptReplies(replies),
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final, Self
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.breaker import Breaker
-from ragmonitor.judges.cache import AssessmentCache, key_of
 from ragmonitor.judges.calls import RETRIES, Calls, Pause, ask_twice
 from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker
 from ragmonitor.judges.judge_prompts import write_prompt
@@ -68,7 +67,6 @@ class LlmJudge:
         budget_unit: BudgetUnit = "usd",
         tokens_per_call: int = TOKENS_PER_CALL,
         max_calls: int = MAX_CALLS,
-        cache: AssessmentCache | None = None,
         completer: Completer | None = None,
         clock: Clock = time.monotonic,
         pause: Pause = asyncio.sleep,
@@ -87,7 +85,6 @@ class LlmJudge:
                 dollars a price must be known.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
             max_calls: Over how many calls it may be spread.
-            cache: Where exact duplicates are looked up; None: each is read.
             completer: Who replies instead of litellm; `model` is then but a name.
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
@@ -107,7 +104,6 @@ class LlmJudge:
         self._reading_timeout_s = 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
-        self._cache = cache
         self._clock = clock
         self._pause = pause
         self.breaker = Breaker(name=model, clock=clock)
@@ -128,12 +124,6 @@ class LlmJudge:
         counting = copy.copy(self)
         counting.budget_unit = unit
         return counting
-
-    def uncached(self) -> Self:
-        """Return this judge without its cache; all else is shared."""
-        uncached = copy.copy(self)
-        uncached._cache = None  # noqa: SLF001 - of the same class
-        return uncached
 
     @property
     def breaker_state(self) -> BreakerState:
@@ -161,17 +151,6 @@ class LlmJudge:
             JudgeError: There is no usable reply, the evidence is too long, or the provider is down.
             MissingExtraError: litellm is not installed.
         """
-        if self._cache is None:
-            return await self._assess(interaction)
-        day = str(interaction.started_ns // (86_400 * 10**9))
-        key = key_of(interaction, self.identity, day)
-        assessment = self._cache.get(key)
-        if assessment is None:
-            assessment = await self._assess(interaction)
-            self._cache.keep(key, assessment)
-        return assessment
-
-    async def _assess(self, interaction: Interaction) -> Assessment:
         await self.prepare()
         shares = self._spread(interaction)
         answer = splitter.without_thoughts(interaction.answer)

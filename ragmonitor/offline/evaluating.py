@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
-from ragmonitor.offline.kept_replies import ReplyFile
+from ragmonitor.judges.kept_replies import KeptReplies
 from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
@@ -131,7 +131,7 @@ def scorer_of(
     concurrency: int | None = None,
     api_base: str | None = None,
     pool: ReaderPool | None = None,
-    replies: ReplyFile | None = None,
+    replies: KeptReplies | None = None,
 ) -> Scorer:
     """Return the engine of one run: arguments as of `evaluate`, then as of `Scorer`.
 
@@ -169,7 +169,7 @@ def scorer_of(
     api_base = api_base or settings.judge.api_base
     is_model = judge.partition(":")[0] not in JUDGES and "@http" not in judge
     named = f"{judge}@{api_base}" if api_base and is_model else judge
-    made = judge_named(settings, named, with_cache=False)
+    made = judge_named(settings, named)
     if budget is None and as_judge(made).budget_unit is not None:
         raise _no_budget(judge)
     return scorer(
