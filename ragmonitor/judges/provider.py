@@ -405,7 +405,7 @@ def _watch(litellm: Any) -> None:
 
 
 def _show(client: Any) -> None:
-    http = getattr(client, "client", None) or getattr(client, "_client", None)
+    http: Any = getattr(client, "client", None) or getattr(client, "_client", None)
     if hasattr(http, "event_hooks") and hasattr(http, "aclose"):
         hooks = http.event_hooks
         if _look_at not in hooks["response"]:
