@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from ragmonitor.offline.evaluating import RunOptions, scorer_of
-from ragmonitor.offline.shapes import Columns, Line, columns_named, read_line
+from ragmonitor.offline.shapes import Line, columns_of, read_line
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.apart import EXECUTOR, call_apart, is_on_a_loop
 from ragmonitor.runtime.errors import InputError, MissingExtraError
 
-if TYPE_CHECKING:
+try:
     import pyarrow as pa
+except ImportError as error:
+    raise MissingExtraError("pyarrow, which holds the tables,", "datasets") from error
 
 __all__ = ["BatchScorer", "score"]
 
@@ -69,7 +71,6 @@ class BatchScorer:
             SettingsError: An evaluator is unknown, or a budget is missing.
             MissingExtraError: pyarrow, or what the judge needs, is not installed.
         """
-        _arrow_library()
         self._prefix = prefix
         self._scorer = scorer_of(**options)
         self._is_prepared = False
@@ -101,12 +102,11 @@ class BatchScorer:
             InputError: A column is missing, is there twice, or has the name of a new one.
             SettingsError: The judge cannot read; says what to do.
         """
-        import pyarrow as pa
-
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        columns = _columns_of(table.schema)
-        has_reference = any(name in table.column_names for name in columns.reference)
+        columns = columns_of(table.schema.names, "table")
+        known = [name for name in table.schema.names if name in columns.known]
+        has_reference = any(name in known for name in columns.reference)
         fields = self._fields(has_reference=has_reference)
         for name in fields.names:
             if name in table.column_names:
@@ -114,7 +114,14 @@ class BatchScorer:
                     f"table: the column {name!r} is there already, and scores are to go there; "
                     "drop it, rename it, or give prefix='new_'"
                 )
-        scored = pa.Table.from_batches(self._run(self._scored(table, columns, fields)), fields)
+        for name in known:
+            if known.count(name) > 1:
+                raise InputError(
+                    f"table: {known.count(name)} columns are called {name!r}; rename all but one"
+                )
+        # A vector beside each chunk is not looked at.
+        rows = self._run(self._scored(table.select(known)))
+        scored = pa.Table.from_pylist(rows, fields)
         for field in fields:
             table = table.append_column(field, scored.column(field.name))
         return table
@@ -130,8 +137,6 @@ class BatchScorer:
 
     def _fields(self, *, has_reference: bool) -> pa.Schema:
         """Return the new columns, the same for all tables with the same columns."""
-        import pyarrow as pa
-
         scorer = self._scorer
         entries = scorer.entries if has_reference else scorer.entries_without_reference
         names = [entry.name for entry in entries]
@@ -146,48 +151,20 @@ class BatchScorer:
         }
         return pa.schema([(f"{self._prefix}{name}", kind) for name, kind in types.items()])
 
-    async def _scored(
-        self, table: pa.Table, columns: Columns, fields: pa.Schema
-    ) -> list[pa.RecordBatch]:
-        import pyarrow as pa
-
+    async def _scored(self, table: pa.Table) -> list[dict[str, Any]]:
         if not self._is_prepared:
             await self._scorer.prepare()
             self._is_prepared = True
-        batches: list[pa.RecordBatch] = []
-        rows: list[dict[str, Any]] = []
-        async with aclosing(self._scorer.outcomes(_lines(table, columns))) as outcomes:
-            async for outcome in outcomes:
-                # What has no column is left out, and what is left out of it is null.
-                row = outcome.as_row()
-                rows.append({f"{self._prefix}{name}": value for name, value in row.items()})
-                if len(rows) == ROWS_AT_ONCE:
-                    batches.append(pa.RecordBatch.from_pylist(rows, fields))
-                    rows = []
-        return [*batches, pa.RecordBatch.from_pylist(rows, fields)]
+        async with aclosing(self._scorer.outcomes(_lines(table))) as outcomes:
+            # What has no column is left out, and what is left out of it is null.
+            return [
+                {f"{self._prefix}{name}": value for name, value in outcome.as_row().items()}
+                async for outcome in outcomes
+            ]
 
 
-def _lines(table: pa.Table, columns: Columns) -> Iterator[Line]:
-    """Yield the rows as the engine takes them; a vector beside each chunk is not looked at."""
-    known = table.select([name for name in table.column_names if name in columns.known])
+def _lines(table: pa.Table) -> Iterator[Line]:
     for start in range(0, table.num_rows, ROWS_AT_ONCE):
-        rows = known.slice(start, ROWS_AT_ONCE).to_pylist()
+        rows = table.slice(start, ROWS_AT_ONCE).to_pylist()
         for number, row in enumerate(rows, start + 1):
-            yield read_line(row, [columns], number)
-
-
-def _columns_of(schema: pa.Schema) -> Columns:
-    """Return the columns of the table's format. Raises `InputError`."""
-    columns = columns_named(schema.names, source="table")
-    for name in columns.known:
-        n = schema.names.count(name)
-        if n > 1:
-            raise InputError(f"table: {n} columns are called {name!r}; drop or rename all but one")
-    return columns
-
-
-def _arrow_library() -> None:
-    try:
-        import pyarrow as pa  # noqa: F401 - looked for, before anything is promised
-    except ImportError as error:
-        raise MissingExtraError("pyarrow, which holds the tables,", "datasets") from error
+            yield read_line(row, number)

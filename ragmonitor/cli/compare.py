@@ -28,7 +28,7 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.offline.scoring import PASSING, Outcome, Scorer, unread_because
-from ragmonitor.offline.shapes import Records
+from ragmonitor.offline.shapes import read_file
 from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.stats.paired import Difference, paired_difference
@@ -162,7 +162,7 @@ async def _side(scorer: Scorer, options: CompareOptions, file: str) -> Side:
     if (scored := _scored(file)) is not None:
         return scored
     side = Side(path=file, judge=str(scorer.judge.identity), scoring_version=scorer.scoring_version)
-    records = Records(file, options.form)
+    records = read_file(file)
     title = f"scoring {Path(file).name}"
     with progress(title, None, quiet=options.quiet) as advance:
         await scorer.prepare()

@@ -21,8 +21,8 @@ from ragmonitor.goldens.generating import Generation, PaidModel, generate
 from ragmonitor.goldens.golden import add_goldens
 from ragmonitor.goldens.mining import mine, read_reports
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
+from ragmonitor.judges.kept_replies import KeepingJudge, replies_of
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.kept_replies import KeepingJudge, replies_of
 from ragmonitor.pipeline.wiring import redactor_of
 from ragmonitor.records import Language
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors

@@ -13,14 +13,6 @@ OutputFormat = Literal["jsonl", "csv", "ragchecker"]
 SUFFIXES: Final[dict[str, OutputFormat]] = {".csv": "csv", ".json": "ragchecker"}
 """Any other is JSON lines."""
 
-FormatOption = Annotated[
-    Literal["auto", "ragmonitor", "ragas", "ragchecker"],
-    typer.Option(
-        "--format",
-        help="ragmonitor: question, contexts, answer. ragas: user_input, retrieved_contexts, "
-        "response. ragchecker: query, response, retrieved_context. auto: by the first record.",
-    ),
-]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
 ]
@@ -64,7 +56,6 @@ class ScoringOptions:
             "monitor, and those that need a reference answer where a record has one."
         ),
     ] = ""
-    form: FormatOption = "auto"
     budget_usd: BudgetUsdOption = None
     budget_tokens: BudgetTokensOption = None
     concurrency: Annotated[

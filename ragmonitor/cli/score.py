@@ -8,7 +8,7 @@ import json
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -28,14 +28,14 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.evaluators import register_embedding
+from ragmonitor.judges.kept_replies import SUFFIX, KeptReplies
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.kept_replies import SUFFIX, ReplyFile
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
-from ragmonitor.offline.shapes import Line, Records
-from ragmonitor.offline.summary import EvaluatorSummary, Summary, Tally
+from ragmonitor.offline.shapes import Line, read_file
+from ragmonitor.offline.summary import Summary, Tally
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
 from ragmonitor.runtime.imports import imported
@@ -64,7 +64,7 @@ def run(options: ScoreOptions) -> int:
         RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
     """
     load_plugins_and_embedding(options)
-    lines = iter(Records(options.file, options.form))
+    lines = read_file(options.file)
     replies = _replies(options)
     scorer = scorer_for(options, replies)
     check_fits(options.written_form, scorer.entries)
@@ -87,7 +87,7 @@ def use_embedding(options: ScoringOptions) -> None:
         MissingExtraError: litellm is not installed.
     """
     embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
-    if options.budget_usd is not None and embedding.known_price() is None:
+    if options.budget_usd is not None and embedding.price is None:
         raise SettingsError(
             f"--embedding {options.embedding}: litellm knows no price of this model; give "
             "--budget-tokens instead of --budget-usd"
@@ -148,7 +148,7 @@ def scorer_for(options: ScoringOptions, replies: Path | None = None) -> Scorer:
         concurrency=options.concurrency,
         api_base=options.api_base,
         pool=ReaderPool(partial(_reader_for, options, replies), workers) if workers > 1 else None,
-        replies=None if replies is None else ReplyFile(replies),
+        replies=None if replies is None else KeptReplies(replies),
     )
 
 
@@ -278,7 +278,7 @@ class Scoring:
     def _print_tables(self) -> None:
         summary = self.summary
         console = new_console(err=True)
-        console.print(scores_table(summary.tally, summary.by_language))
+        console.print(scores_table(summary.tally))
         if summary.bottlenecks:
             console.print(_bottlenecks(summary.bottlenecks))
         console.print(
@@ -306,35 +306,21 @@ class Scoring:
             say(end)
 
 
-def scores_table(tally: Tally, parts: Mapping[str, Tally]) -> Table:
-    """Return a row for each evaluator, each followed by the rows of the parts.
-
-    Args:
-        tally: Over all answers.
-        parts: Over those in each language.
-    """
+def scores_table(tally: Tally) -> Table:
+    """Return a row for each evaluator."""
     columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
     table = figures_table(*columns, texts=["not scored"])
     for row in tally.rows:
-        _add(table, row.evaluator, row)
-        for name, part in parts.items():
-            for each in part.rows:
-                if each.evaluator == row.evaluator:
-                    _add(table, f"  {name}", each, style="dim")
+        estimate = row.estimate
+        causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
+        table.add_row(
+            row.evaluator,
+            str(row.scored),
+            causes or "-",
+            f"{estimate.mean:.3f}" if estimate else "-",
+            f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
+        )
     return table
-
-
-def _add(table: Table, title: str, row: EvaluatorSummary, *, style: str | None = None) -> None:
-    estimate = row.estimate
-    causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
-    table.add_row(
-        title,
-        str(row.scored),
-        causes or "-",
-        f"{estimate.mean:.3f}" if estimate else "-",
-        f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
-        style=style,
-    )
 
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
-from pathlib import PurePosixPath
 
 from ragmonitor.evaluators.reference_free import claims_of
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.records import Assessment, Cause, Chunk, Interaction, Verdict
+from ragmonitor.records import Assessment, Cause, Interaction, Verdict
 from ragmonitor.runtime.errors import NotScorableError
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -23,22 +20,16 @@ _NUMBERED = lazy_pattern(
 _RANGE = lazy_pattern(r"(\d{1,3})\s?[–-]\s?[#^]?(\d{1,3})")
 _PLACE = lazy_pattern(r"†[^,，、;；]*")
 """The place in the source, behind a number."""
-_NAMED = lazy_pattern(
-    r"[(（\[【]\s?(?:sources?|来源|出处|來源|出處)\s?[:：]\s?([^)）\]】\n]{1,200})[)）\]】]",
-    re.IGNORECASE,
-)
 _CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_LOCATORS = ("source", "file_name", "filename", "file_path", "title", "url", "doc_id", "name")
-"""Keys under which frameworks' loaders keep the name of a document."""
 
 
-@evaluator("citation_correctness", by_default=False)
-def citation_correctness(interaction: Interaction, assessment: Assessment) -> float:
+@evaluator("citation_correctness", version=2, by_default=False)
+def citation_correctness(_interaction: Interaction, assessment: Assessment) -> float:
     """Return citations whose chunk is among those that support their sentence / citations.
 
     `[1]`, `[1, 3]`, `[2-4]`, `【1】`, `[doc 2]` count chunks from 1, or from 0 where the answer
-    cites 0; `(source: name)`, `（来源：名称）` name a chunk's id, file, title or address. A
-    citation of what does not exist is wrong; one on a sentence that claims nothing is left out.
+    cites 0. A citation of what does not exist is wrong; one on a sentence that claims nothing is
+    left out, and so is a source that is named.
 
     Returns:
         0 (every citation is wrong) to 1 (every one is right). A judge names the chunks that it
@@ -55,15 +46,11 @@ def citation_correctness(interaction: Interaction, assessment: Assessment) -> fl
     claims = claims_of(assessment)
     numbered = [numbers(claim.text) for claim in claims]
     first = 0 if any(0 in cited for cited in numbered) else 1
-    chunks = interaction.chunks
-    titles = cache(lambda position: _titles(chunks[position]))
     right = total = 0
     for claim, cited in zip(claims, numbered, strict=True):
         support = claim.chunks if claim.verdict is Verdict.SUPPORTED else ()
         right += sum(number - first in support for number in cited)
-        named = [name.casefold().strip("\"'“”《》") for name in names(claim.text)]
-        right += sum(any(name in titles(at) for at in support) for name in named)
-        total += len(cited) + len(named)
+        total += len(cited)
     if not total:
         raise NotScorableError(Cause.NO_CITATIONS)
     return right / total
@@ -83,21 +70,3 @@ def _enumerated(match: re.Match[str]) -> str:
     if not begin < end <= begin + 20:
         return f"{begin},{end}"
     return ",".join(map(str, range(begin, end + 1)))
-
-
-def names(text: str) -> Iterator[str]:
-    """Yield the sources that a text cites by name."""
-    for citation in _NAMED.finditer(_CODE.sub(" ", text)):
-        for name in re.split(r"[;；、]|, ", citation[1]):
-            if name.strip():
-                yield name.strip()
-
-
-def _titles(chunk: Chunk) -> set[str]:
-    titles = [chunk.id, *(str(chunk.metadata.get(key, "")) for key in _LOCATORS)]
-    spellings: set[str] = set()
-    for title in titles:
-        if title:
-            path = PurePosixPath(title.replace("\\", "/"))
-            spellings |= {title.casefold(), path.name.casefold(), path.stem.casefold()}
-    return spellings

@@ -13,9 +13,8 @@ from ragmonitor.goldens.asking import Reply, chunks_of, interaction_of
 from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.goldens.scored_runs import shortcomings
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.judges.cache import key_of
+from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies, key_of
 from ragmonitor.offline import evaluate
-from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
 from ragmonitor.pipeline.wiring import judge_named
 from ragmonitor.records import (
     BUILTIN,
@@ -72,13 +71,13 @@ class AnswerAssertions:
             SettingsError: The verdicts of the built-in judge are to be recorded.
         """
         if isinstance(judge, str) and judge != BUILTIN:
-            judge = judge_named(Settings.load(judge=""), judge, with_cache=False)
+            judge = judge_named(Settings.load(judge=""), judge)
         self._judge = BuiltinJudge() if judge is None or isinstance(judge, str) else judge
         if replies is not None:
             if isinstance(self._judge, BuiltinJudge):
                 raise SettingsError("the built-in judge needs no recorded replies; name a judge")
             advice = "" if records else _RECORD
-            self._judge = KeepingJudge(as_judge(self._judge), ReplyFile(replies), advice=advice)
+            self._judge = KeepingJudge(as_judge(self._judge), KeptReplies(replies), advice=advice)
         self._left_usd = budget_usd
         self._reports: dict[tuple[bytes, bool], Report] = {}
 

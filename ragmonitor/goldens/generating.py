@@ -27,7 +27,7 @@ from ragmonitor.goldens.golden_prompts import (
 )
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.offline.kept_replies import KeepingJudge
+from ragmonitor.judges.kept_replies import KeepingJudge
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage, Language
 from ragmonitor.runtime.errors import JudgeError, RagMonitorError, SettingsError
 from ragmonitor.sampling import RunBudget, TotalBudget, spent_in

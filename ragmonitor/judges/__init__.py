@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from ragmonitor.judges.builtin import BuiltinJudge
-from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.encoder import EncoderJudge
 from ragmonitor.judges.function import FunctionJudge
 from ragmonitor.judges.llm import LlmJudge
@@ -15,4 +14,4 @@ JUDGES: dict[str, Callable[[str], Judge]] = {
 """The judges that the setting `judge` may name, as `name:rest`, beside models of litellm; each
 makes its judge of the rest."""
 
-__all__ = ["JUDGES", "AssessmentCache", "BuiltinJudge", "EncoderJudge", "FunctionJudge", "LlmJudge"]
+__all__ = ["JUDGES", "BuiltinJudge", "EncoderJudge", "FunctionJudge", "LlmJudge"]

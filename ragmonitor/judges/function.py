@@ -10,10 +10,11 @@ from typing import Any
 
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.provider import Completer, Completion, Price, ProviderError
+from ragmonitor.judges.provider import Completer, Completion, ProviderError
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.apart import apart
+from ragmonitor.runtime.prices import Price
 from ragmonitor.runtime.protocols import BudgetUnit
 
 Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]

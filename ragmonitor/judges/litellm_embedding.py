@@ -7,11 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ragmonitor.judges.provider import Price, Provider, ProviderError, session_of
+from ragmonitor.judges.provider import Provider, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.runtime.apart import call_apart, run
 from ragmonitor.runtime.errors import JudgeError
+from ragmonitor.runtime.prices import Price
 
 _RETRIES: Final = 1
 """The number of times that the client library asks again."""
@@ -67,38 +68,21 @@ class LitellmEmbedding(Provider):
         # leaves a loop and a connection open behind it.
         return call_apart(run, self._embed(list(texts)))
 
-    def known_price(self) -> Price | None:
-        """Return what its tokens cost, None if nobody knows. Imports litellm: seconds, once.
-
-        Raises:
-            MissingExtraError: litellm is not installed.
-        """
-        call_apart(run, self.load())
-        return self.price
-
     async def _embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
         await self.load()
         began = time.monotonic()
         estimate = round(sum(estimate_tokens(text) for text in texts))
         try:
             async with asyncio.timeout(self._timeout_s):
-                response: Any = await self._litellm.aembedding(
-                    model=self.model,
-                    input=texts,
-                    **self._address(self.model),
-                    shared_session=await session_of(self._litellm),
-                    timeout=self._timeout_s + 1.0,
-                    max_retries=_RETRIES,
-                    caching=False,
-                    **{"no-log": True},
+                response: Any = await self._call(
+                    "aembedding", self.model, {}, input=texts, max_retries=_RETRIES
                 )
         except TimeoutError:
             late = ProviderError(f"no vectors within {self._timeout_s:.3g} s", kind="timeout")
             raise self._failed(late, estimate) from None
-        except Exception as error:  # noqa: BLE001 - whatever litellm raises
-            # Not `from error`: what litellm raises may quote the key, and logs show it.
+        except ProviderError as error:
             # The client library has asked again, and met another such error.
-            raise self._failed(self._described(error), (1 + _RETRIES) * estimate) from None
+            raise self._failed(error, (1 + _RETRIES) * estimate) from None
         finally:
             await self.close()
         # A provider that counts nothing still costs something: a budget must not leak by it.

@@ -13,12 +13,11 @@ from typing import Any, Final, Self
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.breaker import Breaker
-from ragmonitor.judges.cache import AssessmentCache, key_of
 from ragmonitor.judges.calls import RETRIES, Calls, Pause, ask_twice
 from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker
 from ragmonitor.judges.judge_prompts import write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
-from ragmonitor.judges.provider import Completer, Price, Provider, ProviderError
+from ragmonitor.judges.provider import Completer, Provider, ProviderError
 from ragmonitor.judges.reference_checks import read_reference, reply_tokens
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
@@ -31,6 +30,7 @@ from ragmonitor.records import (
     Language,
 )
 from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.prices import Price
 from ragmonitor.runtime.protocols import BreakerState, BudgetUnit, Clock
 
 TOKENS_PER_CALL: Final = 8_000
@@ -43,8 +43,6 @@ _CORRECTION_TOKENS: Final = 160
 """Most tokens of the second call's last line."""
 _MIN_CHUNK_TOKENS: Final = 400
 """Least room for chunks in a call; with less, question and answer alone are too long."""
-_UNLOADED_PRICE: Final = Price(input_usd=5e-6, output_usd=25e-6)
-"""A large model's price, until litellm is loaded: the reservation must not be too small."""
 _SMALLEST_COST: Final = 1e-9
 
 
@@ -69,7 +67,6 @@ class LlmJudge:
         budget_unit: BudgetUnit = "usd",
         tokens_per_call: int = TOKENS_PER_CALL,
         max_calls: int = MAX_CALLS,
-        cache: AssessmentCache | None = None,
         completer: Completer | None = None,
         clock: Clock = time.monotonic,
         pause: Pause = asyncio.sleep,
@@ -88,12 +85,10 @@ class LlmJudge:
                 dollars a price must be known.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
             max_calls: Over how many calls it may be spread.
-            cache: Where exact duplicates are looked up; None: each is read.
             completer: Who replies instead of litellm; `model` is then but a name.
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
         """
-        self._given_price = None if price is None else Price(*price)
         self.fallbacks: Mapping[str, str | None] = dict(fallbacks or {})
         self._completer: Completer = completer or Provider(
             model,
@@ -101,7 +96,7 @@ class LlmJudge:
             api_base=api_base,
             api_key=api_key,
             fallbacks=self.fallbacks,
-            given_price=self._given_price,
+            given_price=None if price is None else Price(*price),
         )
         self.identity = JudgeIdentity(name=model, version=prompt_version(), kind="LLM")
         """The model, and the version of the prompt and of the rules for replies."""
@@ -109,7 +104,6 @@ class LlmJudge:
         self._reading_timeout_s = 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
-        self._cache = cache
         self._clock = clock
         self._pause = pause
         self.breaker = Breaker(name=model, clock=clock)
@@ -120,7 +114,9 @@ class LlmJudge:
         Raises:
             SettingsError: The unit is dollars, and no price is known or ever will be.
         """
-        if unit == "usd" and self._completer.is_loaded and self._completer.price is None:
+        # litellm's price is looked for in its table, which a new release may have.
+        is_function = not isinstance(self._completer, Provider)
+        if unit == "usd" and is_function and self._completer.price is None:
             raise SettingsError(
                 f"judge {self.identity.name} has no price in US dollars; set estimation.prices, "
                 "or a budget in tokens"
@@ -128,12 +124,6 @@ class LlmJudge:
         counting = copy.copy(self)
         counting.budget_unit = unit
         return counting
-
-    def uncached(self) -> Self:
-        """Return this judge without its cache; all else is shared."""
-        uncached = copy.copy(self)
-        uncached._cache = None  # noqa: SLF001 - of the same class
-        return uncached
 
     @property
     def breaker_state(self) -> BreakerState:
@@ -161,17 +151,6 @@ class LlmJudge:
             JudgeError: There is no usable reply, the evidence is too long, or the provider is down.
             MissingExtraError: litellm is not installed.
         """
-        if self._cache is None:
-            return await self._assess(interaction)
-        day = str(interaction.started_ns // (86_400 * 10**9))
-        key = key_of(interaction, self.identity, day)
-        assessment = self._cache.get(key)
-        if assessment is None:
-            assessment = await self._assess(interaction)
-            self._cache.keep(key, assessment)
-        return assessment
-
-    async def _assess(self, interaction: Interaction) -> Assessment:
         await self.prepare()
         shares = self._spread(interaction)
         answer = splitter.without_thoughts(interaction.answer)
@@ -277,9 +256,7 @@ class LlmJudge:
             JudgeError: It could not be read at any cost: the evidence is too long, or the budget
                 is in dollars and the model's price is unknown.
         """
-        completer = self._completer
-        if completer.is_loaded:
-            self._check_price()
+        self._check_price()
         shares = len(self._spread(interaction))
         if self.budget_unit == "calls":
             return 2.0 * shares * (2 if interaction.reference.strip() else 1) + RETRIES
@@ -290,7 +267,7 @@ class LlmJudge:
             shares * (self._fixed_tokens(interaction) + 4 * sentences + _CORRECTION_TOKENS)
             + _evidence_tokens(interaction)
         )
-        outputs = shares * (3 * room + 2 * completer.thinking_tokens)
+        outputs = shares * (3 * room + 2 * self._completer.thinking_tokens)
         if interaction.reference.strip():
             # A second reading of the same evidence, with the reference beside it.
             references = 1 + len(interaction.reference) // 2
@@ -298,7 +275,7 @@ class LlmJudge:
             outputs = 2 * outputs + 3 * shares * reply_tokens(sentences, min(references, 400), 10)
         if self.budget_unit == "tokens":
             return float(inputs + outputs)
-        price = completer.price or self._given_price or _UNLOADED_PRICE
+        price = self._completer.price or Price(0.0, 0.0)
         return max(_SMALLEST_COST, price.of(inputs, outputs))
 
     async def close(self) -> None:

@@ -7,11 +7,12 @@ to import: it is imported on first use, in a thread, and whatever we want of it 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.judges.judge_prompts import Prompt
@@ -21,12 +22,12 @@ from ragmonitor.runtime import imports
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import silenced
+from ragmonitor.runtime.prices import Price, litellm_entry, litellm_price
 
 LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "httpx", "openai._base_client")
 """The loggers that tell of each call with its texts, and of each failure in several lines."""
 _OF_THE_REQUEST: Final = frozenset({400, 413, 422})
 """Status codes of a provider that works and will not process this request."""
-_BROKE_OFF: Final = ("ClientPayloadError", "ReadError", "RemoteProtocolError")
 _TRANSIENT: Final = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
 _MAX_DETAIL_CHARACTERS: Final = 240
 _MAX_TOKENS: Final = 1_000_000
@@ -35,24 +36,6 @@ _THINKING_TOKENS: Final = 4096
 """Room for a model's thoughts, in tokens; they count as output."""
 _MAX_REPLY_BYTES: Final = 4_000_000
 """A reply that says that it is longer is not read."""
-_sessions: Final[dict[asyncio.AbstractEventLoop, Any]] = {}
-"""Connections by event loop, for all models."""
-
-
-class RefusedReplyError(Exception):
-    """A reply was not read: it sends the request elsewhere, or is too long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """The price of a model's tokens, in US dollars per token."""
-
-    input_usd: float
-    output_usd: float
-
-    def of(self, input_tokens: float, output_tokens: float) -> float:
-        """Return the cost in US dollars."""
-        return input_tokens * self.input_usd + output_tokens * self.output_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +57,9 @@ class ProviderError(RagMonitorError):
         self,
         detail: str,
         *,
-        kind: Literal["timeout", "transient", "permanent", "refused", "filtered", "down"],
+        kind: Literal[
+            "timeout", "transient", "permanent", "refused", "filtered", "forgone", "down"
+        ],
         retry_after_s: float | None = None,
         may_be_billed: bool = False,
         unread: Completion | None = None,
@@ -85,7 +70,8 @@ class ProviderError(RagMonitorError):
             detail: What happened, in one line, without keys.
             kind: `transient`: the same call may succeed soon; `permanent`: no call will;
                 `refused`: this one will not, others may; `filtered`: so too, by the model or its
-                provider because of what the texts say; `down`: it was not made.
+                provider because of what the texts say; `forgone`: the same call without an option
+                that it refused may; `down`: it was not made.
             retry_after_s: When the provider wants to be asked again, if it said so.
             may_be_billed: The provider may have read the prompt and begun to reply, and told
                 nobody how many tokens that took. A timeout always may be.
@@ -112,11 +98,9 @@ class Completer(Protocol):
     """Replies to prompts: a model behind litellm, or a function, which needs no loading."""
 
     price: Price | None = None
-    """None: unknown, or not loaded yet."""
+    """None: unknown."""
     thinking_tokens: int = 0
     """The tokens of a reply beyond the room that is asked for."""
-    is_loaded: bool = True
-    """Whether it can reply, and the price is known if it ever will be."""
 
     async def load(self) -> None:
         """Make ready, without blocking the loop. Raises `MissingExtraError`."""
@@ -163,19 +147,28 @@ class Provider(Completer):
         self._api_key = api_key
         self._api_base = api_base
         self._chain = {model: api_base, **(fallbacks or {})}
-        self._given_price = given_price
-        self._prices: dict[str, Price | None] = {}
-        self.is_loaded = False
+        self._prices = {name: litellm_price(name) for name in self._chain}
+        # The given price is the judge's: with that of a free one a fallback would seem free.
+        self._prices[model] = self._prices[model] or given_price
+        prices = [price for price in self._prices.values() if price is not None]
+        if len(prices) == len(self._prices):
+            # The highest of the models that may reply; unknown of one, it is unknown.
+            self.price = Price(
+                input_usd=max(each.input_usd for each in prices),
+                output_usd=max(each.output_usd for each in prices),
+            )
+        if litellm_entry(model).get("supports_reasoning"):
+            self.thinking_tokens = _THINKING_TOKENS
         self._litellm: Any = None
         self._refused: dict[str, set[str]] = {name: set() for name in self._chain}
 
     async def load(self) -> None:
-        """Import litellm and learn the prices, without blocking the loop.
+        """Import litellm, without blocking the loop.
 
         Raises:
             MissingExtraError: litellm is not installed.
         """
-        if not self.is_loaded:
+        if self._litellm is None:
             await apart(self._load)
 
     def _load(self) -> None:
@@ -186,20 +179,8 @@ class Provider(Completer):
                 raise
             raise MissingExtraError("litellm", "litellm") from error
         litellm.suppress_debug_info = True  # else each failure prints a request for help
-        self._prices = {model: _listed_price(litellm, model) for model in self._chain}
-        # The given price is the judge's: with that of a free one a fallback would seem free.
-        self._prices[self.model] = self._prices[self.model] or self._given_price
-        prices = [price for price in self._prices.values() if price is not None]
-        if len(prices) == len(self._prices):
-            # The highest of the models that may reply; unknown of one, it is unknown.
-            self.price = Price(
-                input_usd=max(each.input_usd for each in prices),
-                output_usd=max(each.output_usd for each in prices),
-            )
-        with contextlib.suppress(Exception):  # a model that it cannot place
-            if litellm.supports_reasoning(model=self.model):
-                self.thinking_tokens = _THINKING_TOKENS
-        self._litellm, self.is_loaded = litellm, True
+        _watch(litellm)
+        self._litellm = litellm
 
     async def complete(self, prompt: Prompt, *, max_tokens: int, within_s: float) -> Completion:
         """Return the model's reply to one call. `load` first.
@@ -234,44 +215,60 @@ class Provider(Completer):
         )
 
     async def _ask(self, model: str, prompt: Prompt, max_tokens: int, calls: int) -> Completion:
-        room = max_tokens + self.thinking_tokens
+        messages = [dict(message) for message in prompt]
         while True:
-            options = self._options(model, room)
+            options = self._options(model, max_tokens + self.thinking_tokens)
             try:
-                with _unheard():
-                    response = await self._litellm.acompletion(
-                        model=model,
-                        messages=[dict(message) for message in prompt],
-                        **self._address(model),
-                        shared_session=await session_of(self._litellm),
-                        # Later than ours, so that ours decides; and always the same, since litellm
-                        # keeps one connection pool for each value.
-                        timeout=self._timeout_s + 1.0,
-                        num_retries=0,
-                        max_retries=0,
-                        drop_params=True,
-                        caching=False,
-                        # Where the application has litellm log, our calls are none of its own.
-                        metadata={"ragmonitor": False},
-                        **{"no-log": True},
-                        **options,
-                    )
+                response = await self._call(
+                    "acompletion", model, options, messages=messages, num_retries=0, max_retries=0
+                )
+            except ProviderError as error:
+                if error.kind != "forgone":
+                    raise
+                calls += 1
+            else:
+                return self._completion(response, model, calls)
+
+    async def _call(
+        self, name: str, model: str, options: Mapping[str, Any], **arguments: Any
+    ) -> Any:
+        """Return what one of litellm's functions returns. Raises `ProviderError`.
+
+        Args:
+            name: Of the function.
+            model: That is asked.
+            options: What the model may refuse.
+            arguments: Others of the function.
+        """
+        with _ours() as heard:
+            try:
+                return await getattr(self._litellm, name)(
+                    model=model,
+                    **self._address(model),
+                    # Later than ours, so that ours decides; and always the same, since litellm
+                    # keeps one connection pool for each value.
+                    timeout=self._timeout_s + 1.0,
+                    caching=False,
+                    # Where the application has litellm log, our calls are none of its own.
+                    metadata={"ragmonitor": False},
+                    **{"no-log": True, "drop_params": True},
+                    **options,
+                    **arguments,
+                )
             except Exception as error:  # noqa: BLE001 - whatever litellm raises
-                if self._forgoes(model, error, options):
-                    calls += 1
-                    continue
                 # Not `from error`: what litellm raises may quote the key, and logs show it.
-                raise self._described(error) from None
-            return self._completion(response, model, calls)
+                raise self._described(error, model, options, heard) from None
 
     async def close(self) -> None:
         """Close the connections that were opened on the running loop, before it ends."""
-        session = _sessions.pop(asyncio.get_running_loop(), None)
-        for client in _forget_clients(self._litellm):
-            with contextlib.suppress(Exception):
-                await client.close()
-        if session is not None:
-            await session.close()
+        clients: Any = getattr(self._litellm, "in_memory_llm_clients_cache", None)
+        of_this_loop = f"-{id(asyncio.get_running_loop())}"
+        for key in [*getattr(clients, "cache_dict", {})]:
+            if key.endswith(of_this_loop):
+                client = clients.cache_dict[key]
+                clients.delete_cache(key)
+                with contextlib.suppress(Exception):
+                    await client.close()
 
     def _address(self, model: str) -> dict[str, Any]:
         api_base = self._chain[model]
@@ -289,11 +286,9 @@ class Provider(Completer):
             options["reasoning_effort"] = "low"
         return {name: value for name, value in options.items() if name not in refused}
 
-    def _forgoes(self, model: str, error: Exception, sent: Mapping[str, Any]) -> bool:
+    def _forgoes(self, model: str, message: str, sent: Mapping[str, Any]) -> bool:
         """Return whether an option that was sent made the call fail; it is not sent again."""
-        if getattr(error, "status_code", None) not in (400, 422):
-            return False
-        message = str(error).lower().replace(" ", "_")
+        message = message.lower().replace(" ", "_")
         refused = {name for name in sent if name in message}
         if "json_object" in message or "json_mode" in message:
             refused |= {"response_format"} & sent.keys()
@@ -330,14 +325,14 @@ class Provider(Completer):
             raise ProviderError(problem, kind="filtered", unread=completion)
         return completion
 
-    def _described(self, error: Exception) -> ProviderError:
+    def _described(
+        self, error: Exception, model: str, options: Mapping[str, Any], heard: _Heard
+    ) -> ProviderError:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
         detail = f"{type(error).__name__}: {self._one_line(str(error))}"
-        causes = [*_causes(error)]
-        for cause in causes:
-            if isinstance(cause, RefusedReplyError):
-                return ProviderError(str(cause), kind="permanent", may_be_billed=True)
+        if heard.refused:
+            return ProviderError(heard.refused, kind="permanent", may_be_billed=True)
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
             return ProviderError(detail, kind="timeout")
         if status in _TRANSIENT or "APIConnectionError" in names:
@@ -345,9 +340,11 @@ class Provider(Completer):
                 detail,
                 kind="transient",
                 retry_after_s=_retry_after_s(error),
-                # It broke off after the request was sent: the provider has read the prompt.
-                may_be_billed=any(type(cause).__name__ in _BROKE_OFF for cause in causes),
+                # It broke off within its reply: the provider has read the prompt.
+                may_be_billed=heard.has_begun,
             )
+        if status in (400, 422) and self._forgoes(model, str(error), options):
+            return ProviderError(detail, kind="forgone")
         return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
 
     def _one_line(self, text: str) -> str:
@@ -355,53 +352,66 @@ class Provider(Completer):
         return text if len(text) <= _MAX_DETAIL_CHARACTERS else f"{text[:_MAX_DETAIL_CHARACTERS]}…"
 
 
-async def session_of(litellm: Any) -> Any:
-    """Return the connections of the running loop, which follow no redirect.
+class RefusedReplyError(Exception):
+    """A reply was not read: it sends the request elsewhere, or is too long."""
 
-    litellm hands them to its aiohttp transport, its default. What it keeps for this loop it
-    forgets first: it would go on with connections of its own.
+
+@dataclass(slots=True)
+class _Heard:
+    """What has come of one call."""
+
+    has_begun: bool = False
+    """The head of a good reply has come."""
+    refused: str = ""
+    """Why it is not read."""
+
+
+_heard: ContextVar[_Heard | None] = ContextVar("ragmonitor_heard", default=None)
+"""Of the call under way; None: it is none of ours."""
+
+
+async def _look_at(response: Any) -> None:
+    """Refuse a reply to a call of ours that goes elsewhere, or is too long, before it is read."""
+    heard = _heard.get()
+    if heard is None:
+        return
+    length = response.headers.get("content-length", "")
+    if 300 <= response.status_code < 400:
+        heard.refused = f"the server redirects ({response.status_code}); this is not followed"
+    elif length.isdecimal() and int(length) > _MAX_REPLY_BYTES:
+        heard.refused = f"a reply of {int(length):,} bytes is not read"
+    if heard.refused:
+        raise RefusedReplyError(heard.refused)
+    heard.has_begun = response.status_code < 300
+
+
+@cache
+def _watch(litellm: Any) -> None:
+    """Have all HTTP clients of litellm, also those that it makes later, show us the replies.
+
+    It makes them for each provider in another way, follows redirects with all of them, and keeps
+    them all in one cache before it uses them.
     """
-    loop = asyncio.get_running_loop()
-    if loop not in _sessions:
-        await _close_leftovers()
-        _forget_clients(litellm)
-        aiohttp: Any = imports.load("aiohttp")
-        _sessions[loop] = aiohttp.ClientSession(
-            cookie_jar=aiohttp.DummyCookieJar(), raise_for_status=_check_reply
-        )
-    return _sessions[loop]
+    clients = litellm.in_memory_llm_clients_cache
+    keep = clients.set_cache
+
+    def set_cache(key: str, value: Any, **options: Any) -> Any:
+        _show(value)
+        return keep(key, value, **options)
+
+    for value in [*clients.cache_dict.values()]:
+        _show(value)
+    clients.set_cache = set_cache
 
 
-async def _close_leftovers() -> None:
-    """Close the connections of loops that ended without `close`: aiohttp would complain of them."""
-    for loop in [*_sessions]:
-        # Another thread's loop may look at the same time.
-        if loop.is_closed() and (session := _sessions.pop(loop, None)) is not None:
-            await session.close()
-
-
-@atexit.register
-def _close_at_exit() -> None:
-    if _sessions:
-        asyncio.run(_close_leftovers())
-
-
-async def _check_reply(response: Any) -> None:
-    if 300 <= response.status < 400:
-        raise RefusedReplyError(f"the server redirects ({response.status}); this is not followed")
-    if (response.content_length or 0) > _MAX_REPLY_BYTES:
-        raise RefusedReplyError(f"a reply of {response.content_length:,} bytes is not read")
-
-
-def _forget_clients(litellm: Any) -> list[Any]:
-    """Return the clients that litellm keeps for the running loop, by its id, out of its cache."""
-    pool: Any = getattr(litellm, "in_memory_llm_clients_cache", None)
-    clients: dict[str, Any] = getattr(pool, "cache_dict", {})
-    keys = [key for key in clients if key.endswith(f"-{id(asyncio.get_running_loop())}")]
-    forgotten = [clients[key] for key in keys]
-    for key in keys:
-        pool.delete_cache(key)
-    return forgotten
+def _show(client: Any) -> None:
+    http: Any = getattr(client, "client", None) or getattr(client, "_client", None)
+    if hasattr(http, "event_hooks") and hasattr(http, "aclose"):
+        hooks = http.event_hooks
+        if _look_at not in hooks["response"]:
+            hooks["response"].append(_look_at)
+        if hasattr(client, "event_hooks"):  # of the client that it makes to ask once more
+            client.event_hooks = hooks
 
 
 def _refusal(message: Any) -> str:
@@ -417,8 +427,8 @@ def _count(value: object) -> int:
 
 
 @contextlib.contextmanager
-def _unheard() -> Iterator[None]:
-    """Call litellm without logs and callbacks of the application's.
+def _ours() -> Iterator[_Heard]:
+    """Call litellm without logs and callbacks of the application's; yields what is heard of it.
 
     Its logging worker is one for the process, bound to the application's loop: a call that is not
     marked as litellm's own would move it here, and the application's pending callbacks be lost.
@@ -426,23 +436,15 @@ def _unheard() -> Iterator[None]:
     internal: Any = sys.modules.get("litellm._internal_context")
     mark: Any = getattr(internal, "is_internal_call", None)
     token = None if mark is None else mark.set(True)
+    heard = _Heard()
+    ours = _heard.set(heard)
     try:
         with silenced(LOGGERS):
-            yield
+            yield heard
     finally:
+        _heard.reset(ours)
         if token is not None:
             mark.reset(token)
-
-
-def _listed_price(litellm: Any, model: str) -> Price | None:
-    try:
-        # Few tokens: some prices rise with the length of the prompt.
-        inputs, outputs = litellm.cost_per_token(
-            model=model, prompt_tokens=1000, completion_tokens=1000
-        )
-    except Exception:  # noqa: BLE001 - it raises many kinds for a model it does not know
-        return None
-    return Price(input_usd=inputs / 1000, output_usd=outputs / 1000)
 
 
 def _lacks_key(litellm: Any, model: str) -> bool:
@@ -450,13 +452,6 @@ def _lacks_key(litellm: Any, model: str) -> bool:
         return bool(litellm.validate_environment(model=model).get("missing_keys"))
     except Exception:  # noqa: BLE001 - for a model it cannot place
         return False
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error, and what it was raised from."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _retry_after_s(error: Exception) -> float | None:

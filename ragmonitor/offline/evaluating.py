@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
-from ragmonitor.offline.kept_replies import ReplyFile
+from ragmonitor.judges.kept_replies import KeptReplies
 from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
@@ -131,7 +130,7 @@ def scorer_of(
     concurrency: int | None = None,
     api_base: str | None = None,
     pool: ReaderPool | None = None,
-    replies: ReplyFile | None = None,
+    replies: KeptReplies | None = None,
 ) -> Scorer:
     """Return the engine of one run: arguments as of `evaluate`, then as of `Scorer`.
 
@@ -144,40 +143,34 @@ def scorer_of(
     if isinstance(evaluators, str):
         evaluators = [name.strip() for name in evaluators.split(",")]
     names = tuple(name for name in evaluators if name)
-    chosen = table.select(names, with_reference=True)
-    # A monitor's model, which would need a budget, has no part in a run by another judge.
-    is_model = isinstance(judge, str) and judge != BUILTIN
-    settings = Settings.load() if is_model else Settings.load(judge="")
-    scorer = partial(
-        Scorer,
+    made: Judge
+    at_once, asking_timeout_s = concurrency or CONCURRENCY, 60.0
+    if judge is None or judge == BUILTIN:
+        made, at_once = BuiltinJudge(), 1 if pool is None else AHEAD * pool.n
+    elif isinstance(judge, str):
+        settings = Settings.load()
+        api_base = api_base or settings.judge.api_base
+        is_model = judge.partition(":")[0] not in JUDGES and "@http" not in judge
+        made = judge_named(settings, f"{judge}@{api_base}" if api_base and is_model else judge)
+        asking_timeout_s = 2 * settings.judge.timeout_s
+    else:
+        made = judge
+    budget = _budget(budget_usd, budget_tokens)
+    if budget is None and as_judge(made).budget_unit is not None:
+        raise SettingsError(
+            f"judge {judge if isinstance(judge, str) else made.identity.name} costs money and has "
+            "no budget; add budget_usd=X or budget_tokens=N (--budget-usd X or --budget-tokens N), "
+            "the most this run may spend"
+        )
+    return Scorer(
+        made,
+        table.select(names, with_reference=True),
         is_fitted=not names,
+        budget=budget,
+        concurrency=at_once,
+        asking_timeout_s=asking_timeout_s,
         pool=pool,
         replies=replies,
-    )
-    budget = _budget(budget_usd, budget_tokens)
-    if judge is None or judge == BUILTIN:
-        return scorer(
-            BuiltinJudge(),
-            chosen,
-            budget=budget,
-            concurrency=1 if pool is None else AHEAD * pool.n,
-        )
-    if not isinstance(judge, str):
-        if budget is None and as_judge(judge).budget_unit is not None:
-            raise _no_budget(judge.identity.name)
-        return scorer(judge, chosen, budget=budget, concurrency=concurrency or CONCURRENCY)
-    api_base = api_base or settings.judge.api_base
-    is_model = judge.partition(":")[0] not in JUDGES and "@http" not in judge
-    named = f"{judge}@{api_base}" if api_base and is_model else judge
-    made = judge_named(settings, named, with_cache=False)
-    if budget is None and as_judge(made).budget_unit is not None:
-        raise _no_budget(judge)
-    return scorer(
-        made,
-        chosen,
-        budget=budget,
-        concurrency=concurrency or CONCURRENCY,
-        asking_timeout_s=2 * settings.judge.timeout_s,
     )
 
 
@@ -194,13 +187,6 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> TotalBudget 
     if budget_tokens is not None:
         return TotalBudget(budget_tokens, unit="tokens")
     return None
-
-
-def _no_budget(name: str) -> SettingsError:
-    return SettingsError(
-        f"judge {name} costs money and has no budget; add budget_usd=X or budget_tokens=N "
-        "(--budget-usd X or --budget-tokens N), the most this run may spend"
-    )
 
 
 async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:

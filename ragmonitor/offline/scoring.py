@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
-from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
+from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.shapes import Line
 from ragmonitor.pipeline.judging import Reading, ReadingEngine
@@ -97,7 +97,7 @@ class Scorer:
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
         pool: ReaderPool | None = None,
-        replies: ReplyFile | None = None,
+        replies: KeptReplies | None = None,
     ) -> None:
         """Begin; nothing is asked yet.
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any, Literal, get_args
+from itertools import chain
+from typing import Any, get_args
 
 from ragmonitor.export import is_feedback
 from ragmonitor.records import SOURCES, Chunk, Interaction, Status
 from ragmonitor.runtime.errors import InputError
-from ragmonitor.runtime.tables import MAX_NESTING, Table, read_list, records_of
-
-Format = Literal["auto", "ragmonitor", "ragas", "ragchecker"]
-"""`auto`: recognised by the columns of the first record."""
+from ragmonitor.runtime.tables import MAX_NESTING, Row, Table, read_list, records_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +26,6 @@ class Columns:
     """Columns of the reference answer; the first that is there is taken."""
     reference_contexts: str = "reference_contexts"
 
-    def fit(self, record: Mapping[str, Any]) -> bool:
-        """Return whether the record has all of them."""
-        return all(name in record for name in self.required)
-
     @property
     def required(self) -> tuple[str, str, str]:
         """The columns that every record has."""
@@ -46,32 +39,23 @@ class Columns:
 
 _OF_ALL = ("not_shown", "session_id", "content", "status")
 _STATUS: dict[object, Status] = {each: each for each in get_args(Status)}
-# RAGAS before 0.2 had the same names as we have, and names of its own for the reference.
-_OURS = Columns(
-    question="question",
-    contexts="contexts",
-    answer="answer",
-    reference=("reference", "ground_truth", "ground_truths"),
-)
-COLUMNS: dict[Format, tuple[Columns, ...]] = {
-    "ragmonitor": (_OURS,),
-    "ragas": (
-        Columns(question="user_input", contexts="retrieved_contexts", answer="response"),
-        _OURS,
+COLUMNS: dict[str, Columns] = {
+    # RAGAS before 0.2 had the same names as we have, and names of its own for the reference.
+    "ragmonitor": Columns(
+        question="question",
+        contexts="contexts",
+        answer="answer",
+        reference=("reference", "ground_truth", "ground_truths"),
     ),
-    "ragchecker": (
-        Columns(
-            question="query",
-            contexts="retrieved_context",
-            answer="response",
-            id="query_id",
-            reference=("gt_answer",),
-        ),
+    "ragas": Columns(question="user_input", contexts="retrieved_contexts", answer="response"),
+    "ragchecker": Columns(
+        question="query",
+        contexts="retrieved_context",
+        answer="response",
+        id="query_id",
+        reference=("gt_answer",),
     ),
 }
-_KNOWN = frozenset(
-    name for choices in COLUMNS.values() for columns in choices for name in columns.known
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,191 +68,111 @@ class Line:
     error: str = ""
 
 
-class Records:
-    """The interactions of a file, read as they are asked for; to be gone through once."""
+def read_file(path: str) -> Iterator[Line]:
+    """Yield every line of a file (`-`: standard input) that is not blank, as it is asked for.
 
-    def __init__(self, path: str, form: Format = "auto") -> None:
-        """Look for the file.
-
-        Args:
-            path: A file, or `-` for standard input.
-            form: The format.
-
-        Raises:
-            InputError: It is not there.
-        """
-        self._table = Table(path, columns=_KNOWN)
-        self._reader = Reader(form, name=self._table.name)
-
-    def __iter__(self) -> Iterator[Line]:
-        """Yield every line that is not blank, and no feedback of people.
-
-        Raises:
-            InputError: The file cannot be read, the columns of the first record belong to no format
-                that we know, or the whole file is broken.
-            MissingExtraError: It is Parquet, and pyarrow is not installed.
-        """
-        for row in self._table:
-            if row.error:
-                yield Line(number=row.number, error=row.error)
-            elif not is_feedback(row.value):
-                yield self._reader.line(row.number, row.value)
-
-
-class UnknownColumnsError(InputError):
-    """The file is of no format that we know."""
-
-
-class Reader:
-    """Turns the records of one source into lines; the first tells it the format."""
-
-    def __init__(self, form: Format = "auto", *, name: str = "") -> None:
-        """Begin.
-
-        Args:
-            form: The format.
-            name: What messages call the file; empty: there is none.
-        """
-        self._columns: tuple[Columns, ...] = COLUMNS.get(form, ())
-        self._name = name
-
-    def line(self, number: int, value: object) -> Line:
-        """Return one line.
-
-        Raises:
-            UnknownColumnsError: It is the first record, and of no format that we know.
-        """
-        if not self._columns and isinstance(value, dict):
-            # Not caught here: whoever gave the wrong file hears it once, not per line.
-            self._columns = _fitting(value)
-            if not self._columns:
-                where = f"{self._name or 'records'}, record {number}"
-                advice = "To go on in spite of it, name the format with --format"
-                raise _unknown_columns(where, value, advice if self._name else "")
-        return read_line(value, self._columns, number)
-
-
-def columns_named(names: Iterable[str], *, source: str) -> Columns:
-    """Return the columns of the format that a table with columns of these names is of.
-
-    Args:
-        names: Of the table's columns.
-        source: What messages call the table.
+    What people said of answers is passed over.
 
     Raises:
-        UnknownColumnsError: It is of no format that we know.
+        InputError: The file is not there, or cannot be read; the columns of the first record belong
+            to no format that we know; or the whole file is broken.
+        MissingExtraError: It is Parquet, and pyarrow is not installed.
     """
-    record = dict.fromkeys(names)
-    fitting = _fitting(record)
-    if not fitting:
-        raise _unknown_columns(source, record, "Rename the columns")
-    return fitting[0]
-
-
-def _fitting(record: Mapping[str, Any]) -> tuple[Columns, ...]:
-    """Return the columns that fit, of the first format of which some do."""
-    for columns in COLUMNS.values():
-        fitting = tuple(choice for choice in columns if choice.fit(record))
-        if fitting:
-            return fitting
-    return ()
-
-
-def _unknown_columns(source: str, record: Mapping[str, Any], advice: str) -> UnknownColumnsError:
-    return UnknownColumnsError(
-        f"{source}: no format has the columns "
-        f"{', '.join(map(repr, list(record)[:8])) or '(none)'}; {_lacking(record)}"
-        f"expected {expected_columns()}" + (f". {advice}" if advice else "")
-    )
+    table = Table(path, columns=chain(*(columns.known for columns in COLUMNS.values())))
+    return _lines((row for row in table if not is_feedback(row.value)), table.name)
 
 
 def read_given(
     records: Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any],
 ) -> Iterator[Line]:
-    """Return a line for each of the records, which may be of several formats.
+    """Yield a line for each of the records, which may be of several formats.
 
     Args:
         records: One after the other; or what a JSON document of them would hold, as `records_of`.
 
     Raises:
-        InputError: The first is no record at all: a text was given, or a table of pandas.
-        UnknownColumnsError: The first mapping is of no format that we know.
+        InputError: The first is no record at all: a text was given, or a table of pandas; or a
+            mapping of no format that we know.
     """
-    if isinstance(records, str | bytes | PathLike):
-        raise InputError(
-            "records: expected the records themselves, not a text or a path; "
-            "`ragmonitor score FILE` reads files"
-        )
-    reader = Reader()
     source = records_of(dict(records)) if isinstance(records, Mapping) else records
-    for number, record in enumerate(source, 1):
-        if isinstance(record, Interaction):
-            yield Line(number=number, interaction=record)
-        elif isinstance(record, Mapping):
-            yield reader.line(number, dict(record))
-        elif number == 1:
-            raise InputError(
-                f"records, record 1: expected a mapping or an Interaction, not a "
-                f"{type(record).__name__}; of a pandas table give table.to_dict('records'), of "
-                "RAGAS' EvaluationDataset dataset.to_list()"
-            )
+    rows = (
+        Row(number=number, value=dict(record) if isinstance(record, Mapping) else record)
+        for number, record in enumerate(source, 1)
+    )
+    first = next(rows, None)
+    if first is None:
+        return iter(())
+    if not isinstance(first.value, Interaction | dict):
+        raise InputError(
+            f"records, record 1: expected a mapping or an Interaction, not a "
+            f"{type(first.value).__name__}; `ragmonitor score FILE` reads files; of a pandas table "
+            "give table.to_dict('records'), of RAGAS' EvaluationDataset dataset.to_list()"
+        )
+    return _lines(chain([first], rows), "records")
+
+
+def _lines(rows: Iterable[Row], name: str) -> Iterator[Line]:
+    is_known = False
+    for row in rows:
+        if row.error:
+            yield Line(number=row.number, error=row.error)
+        elif isinstance(row.value, Interaction):
+            yield Line(number=row.number, interaction=row.value)
         else:
-            yield reader.line(number, record)
+            if not is_known and isinstance(row.value, dict):
+                # Not caught here: whoever gave the wrong file hears it once, not per line.
+                columns_of(row.value, f"{name}, record {row.number}")
+                is_known = True
+            yield read_line(row.value, row.number)
 
 
-def _lacking(record: Mapping[str, Any]) -> str:
-    """Return what alone a record lacks to be of a format, for people; empty: more than one name."""
-    for form, choices in COLUMNS.items():
-        for choice in choices:
-            missing = [name for name in choice.required if name not in record]
-            if len(missing) == 1:
-                hint = f"as a record of {form} it lacks {missing[0]!r}"
-                if missing[0] == choice.contexts:
-                    hint += ", which is [] where nothing was retrieved"
-                return f"{hint}; "
-    return ""
+def columns_of(names: Iterable[str], source: str) -> Columns:
+    """Return the columns of the format that a record or a table is of.
 
+    Args:
+        names: Of its columns.
+        source: What the message calls it.
 
-def expected_columns() -> str:
-    """Return the formats with their columns, for people."""
-    return "; ".join(
-        f"{form}: {', '.join(choices[0].required)}" for form, choices in COLUMNS.items()
+    Raises:
+        InputError: It is of no format that we know.
+    """
+    known = {*names}
+    for columns in COLUMNS.values():
+        if known.issuperset(columns.required):
+            return columns
+    formats = (f"{form}: {', '.join(each.required)}" for form, each in COLUMNS.items())
+    raise InputError(
+        f"{source}: no format has the columns {', '.join(map(repr, [*names][:8])) or '(none)'}; "
+        f"expected {'; '.join(formats)}. Rename the columns; where nothing was retrieved the "
+        "contexts are []"
     )
 
 
-def read_line(value: object, columns: Sequence[Columns], number: int) -> Line:
+def read_line(value: object, number: int) -> Line:
     """Return the interaction that a JSON value describes, or why it is none."""
     try:
-        return Line(number=number, interaction=read_record(value, columns, number))
+        return Line(number=number, interaction=_interaction(value, number))
     except InputError as error:
         return Line(number=number, error=str(error))
 
 
-def read_record(value: object, columns: Sequence[Columns], number: int) -> Interaction:
-    """Return the interaction that a JSON value describes.
+def _interaction(value: object, number: int) -> Interaction:
+    """Return the interaction that a JSON value describes. Raises `InputError`: it describes none.
 
     Args:
         value: Anything that JSON can hold.
-        columns: Tried in order; the first whose names are all there is taken. Empty: unknown yet.
         number: Stands in for a missing id.
-
-    Raises:
-        InputError: It describes none; the message says what was expected.
     """
     if not isinstance(value, dict):
         raise InputError(f"expected an object, not {_kind(value)}")
+    chosen = columns_of(value, "the record")
     value = {name: _plain(each) for name, each in value.items()}
-    if not columns:
-        raise InputError(f"expected one of {expected_columns()}")
-    chosen = next((choice for choice in columns if choice.fit(value)), None)
-    if chosen is None:
-        missing = [name for name in columns[0].required if name not in value]
-        raise InputError(f"missing {', '.join(missing)}")
     if value.get("content") == "hashed":
         raise InputError("its texts are hashes; record with content='all' to read them again")
     identity = value.get(chosen.id)
     if identity is not None and (isinstance(identity, bool) or not isinstance(identity, str | int)):
         raise InputError(f"{chosen.id}: expected text or a whole number, not {_kind(identity)}")
+    status, session = value.get("status"), value.get("session_id")
     return Interaction(
         id=str(number) if identity in (None, "") else str(identity),
         query=_text(value, chosen.question),
@@ -281,10 +185,8 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
         started_ns=0,
         ended_ns=0,
         # Others call other things a status: what is none of ours says nothing.
-        status=_STATUS.get(status, "ok")
-        if isinstance(status := value.get("status"), str)
-        else "ok",
-        session_id=session if isinstance(session := value.get("session_id"), str) else "",
+        status=_STATUS.get(status, "ok") if isinstance(status, str) else "ok",
+        session_id=session if isinstance(session, str) else "",
     )
 
 

@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragmonitor.judges import sentences
 from ragmonitor.offline.bottleneck import Bottleneck, bottleneck_of
 from ragmonitor.offline.scoring import Outcome
 from ragmonitor.records import (
     Estimate,
     Evaluation,
     JudgeUsage,
-    Language,
     Scored,
     evaluator_name,
 )
@@ -103,8 +101,6 @@ class Summary:
     """Whether further lines were not begun."""
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     tally: Tally = field(default_factory=Tally)
-    languages: dict[Language, Tally] = field(default_factory=dict)
-    """The tally of each language of the answers."""
     bottlenecks: Counter[Bottleneck] = field(default_factory=Counter)
     """The bottlenecks of the answers that have the three scores it takes."""
 
@@ -115,18 +111,10 @@ class Summary:
         if report is None:
             self.bad_lines += 1
             return
-        language = sentences.language(report.interaction.answer)
         self.tally.add(report.evaluations)
-        self.languages.setdefault(language, Tally()).add(report.evaluations)
         bottleneck = bottleneck_of(report.evaluations)
         if bottleneck is not None:
             self.bottlenecks[bottleneck] += 1
-
-    @property
-    def by_language(self) -> dict[str, Tally]:
-        """The tally of each language; empty unless there are two."""
-        parts = sorted(self.languages.items()) if len(self.languages) > 1 else ()
-        return {str(name): part for name, part in parts}
 
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON."""
@@ -141,7 +129,6 @@ class Summary:
             "judge_tokens": usage.input_tokens + usage.output_tokens,
             "judge_cost_usd": round(usage.cost_usd, 6),
             "evaluators": self.tally.as_json(),
-            "languages": {name: part.as_json() for name, part in self.by_language.items()},
             "bottlenecks": {
                 name.value: self.bottlenecks[name] for name in Bottleneck if self.bottlenecks[name]
             },

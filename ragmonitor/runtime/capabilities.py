@@ -32,7 +32,6 @@ class CapableJudge:
     | `prepare`, `close` | it loads or connects before its first reading | nothing to load |
     | `budget_unit`, `expected_cost` | a budget in dollars or tokens can hold | calls only |
     | `counting` | it can say its cost in several units | one unit |
-    | `uncached` | it keeps readings, which a repeated reading goes past | it keeps none |
     | `fallbacks` | models that read where its own cannot, by their names | none |
     | `breaker_state`, `admits` | it leaves a failing provider alone | always asked |
     | `asker` | evaluators can ask questions of their own | `not_asked` |
@@ -152,10 +151,8 @@ class CapableJudge:
     # --- the rest -------------------------------------------------------------------------------
 
     def uncached(self) -> CapableJudge:
-        """Return this judge without readings that it keeps: a repeated one would only agree."""
-        if not self._has("uncached"):
-            return self
-        return CapableJudge(self._judge.uncached(), unit=self._unit)
+        """Return this judge without replies that are kept: it keeps none."""
+        return self
 
     @property
     def breaker_state(self) -> BreakerState | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.errors import SettingsError
@@ -20,8 +20,16 @@ MAX_ENTRY_BYTES: Final = 65_536
 MAX_PRICES: Final = 1_000
 """The number of prices of models and providers that are remembered."""
 
-Price = tuple[float, float]
-"""US dollars per token that goes in, and per token that comes out."""
+
+class Price(NamedTuple):
+    """The price of a model's tokens, in US dollars per token."""
+
+    input_usd: float
+    output_usd: float
+
+    def of(self, input_tokens: float, output_tokens: float) -> float:
+        """Return the cost in US dollars."""
+        return input_tokens * self.input_usd + output_tokens * self.output_usd
 
 
 class Prices:
@@ -52,7 +60,7 @@ class Prices:
                     f"estimation.prices: {text!r} is no price; write model=input/output in US "
                     "dollars per million tokens, such as my-model=0.5/1.5"
                 )
-            self._given[model] = into, out
+            self._given[model] = Price(into, out)
 
     def cost_usd(self, interaction: Interaction) -> float | None:
         """Return what the answer's model calls cost, in US dollars.
@@ -76,7 +84,7 @@ class Prices:
             price = self._prices[named] if named in self._prices else self._price(*named)
             if price is None or usage.input_tokens is None or usage.output_tokens is None:
                 return None
-            total = (total or 0.0) + usage.input_tokens * price[0] + usage.output_tokens * price[1]
+            total = (total or 0.0) + price.of(usage.input_tokens, usage.output_tokens)
         return total
 
     def _price(self, model: str, provider: str) -> Price | None:
@@ -92,32 +100,39 @@ class Prices:
         return own or litellm_price(model) or litellm_price(names[1])
 
 
-@lru_cache(maxsize=1_000)
 def litellm_price(model: str) -> Price | None:
-    """Return the price of a model in the table of an installed litellm; None: it is not there.
+    """Return the price of a model in litellm's table; None: it is not there, or lacks a price."""
+    entry = litellm_entry(model)
+    into, out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if isinstance(into, int | float) and isinstance(out, int | float):
+        return Price(float(into), float(out))
+    return None
 
-    litellm is not imported, which would take seconds, and the model's entry alone is parsed: all of
-    the table (3 MB) would hold the other threads for 15 ms.
+
+@lru_cache(maxsize=1_000)
+def litellm_entry(model: str) -> Mapping[str, Any]:
+    """Return what an installed litellm's table says of a model; empty: it is not there.
+
+    A model stands there under its name, or under the part behind its provider. litellm is not
+    imported, which would take seconds, and the model's entry alone is parsed: all of the table
+    (3 MB) would hold the other threads for 15 ms.
     """
     spec = find_spec("litellm")
     places = () if spec is None else spec.submodule_search_locations or ()
     for place in places:
         try:
             table = (Path(place) / _TABLE).read_bytes()
-            return _read(table, f"{json.dumps(model)}: {{".encode())
-        except (OSError, ValueError, AttributeError) as error:
+            return _read(table, model) or _read(table, model.partition("/")[2])
+        except (OSError, ValueError) as error:
             record_problem("prices", f"litellm's table of prices cannot be read: {error!r}")
-    return None
+    return {}
 
 
-def _read(table: bytes, begins: bytes) -> Price | None:
-    """Return the price in the entry that begins so; None: there is none, or it lacks a price."""
+def _read(table: bytes, model: str) -> Mapping[str, Any]:
+    begins = f"{json.dumps(model)}: {{".encode()
     at = table.find(begins)
     if at < 0:
-        return None
+        return {}
     text = table[at + len(begins) - 1 :][:MAX_ENTRY_BYTES].decode("utf-8", "replace")
-    entry, _ = json.JSONDecoder().raw_decode(text)
-    into, out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
-    if isinstance(into, int | float) and isinstance(out, int | float):
-        return float(into), float(out)
-    return None
+    entry: Mapping[str, Any] = json.JSONDecoder().raw_decode(text)[0]
+    return entry

@@ -26,7 +26,7 @@ from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.judges.sentences import split
-from ragmonitor.offline.shapes import Records
+from ragmonitor.offline.shapes import read_file
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import InputError, WireError
@@ -133,7 +133,7 @@ def _file(name: str, data: bytes) -> Path:
 
 def _records(name: str) -> Callable[[bytes], None]:
     def read(data: bytes) -> None:
-        for _ in Records(str(_file(name, data))):
+        for _ in read_file(str(_file(name, data))):
             pass
 
     return read

@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from typing import Final
 
 from ragmonitor.evaluators import table
-from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
+from ragmonitor.judges import JUDGES, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
+from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.pipeline.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
 from ragmonitor.pipeline.judging import JUDGE_GRACE_S, JudgeConfig
 from ragmonitor.records import is_builtin
@@ -69,6 +70,8 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
     judge = _within_budget(
         settings.judge.model if named is None else paid_judge(settings, named), settings
     )
+    if named is not None:
+        judge = KeepingJudge(judge, KeptReplies())
     if is_builtin(judge.identity.name):
         raise SettingsError(
             f"judge: {judge.identity.name!r} is a name of the built-in judge, which reads every "
@@ -109,7 +112,7 @@ def judge_doubt(settings: Settings) -> str:
         return ""
     model = named.partition("@")[0]
     provider, _, bare = model.partition("/")
-    is_priced = litellm_price(model) is not None or litellm_price(bare) is not None
+    is_priced = litellm_price(model) is not None
     if not bare and not is_priced:
         return (
             f"judge {shown(named)}: the name has no provider, and litellm does not know it; write "
@@ -213,16 +216,16 @@ def _nearest_judge(named: str) -> str:
     return did_you_mean(name, JUDGES, spelt="{}:...")
 
 
-def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:
+def judge_named(settings: Settings, named: str) -> Judge:
     """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
     name, _, rest = named.partition(":")
     make = JUDGES.get(name)
     if make is None or not rest:
-        return _llm_judge(settings, named, with_cache=with_cache)
+        return _llm_judge(settings, named)
     return make(rest)
 
 
-def _llm_judge(settings: Settings, named: str, *, with_cache: bool) -> LlmJudge:
+def _llm_judge(settings: Settings, named: str) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, api_base = _split_address(named)
     is_own = named == settings.judge.model
@@ -235,7 +238,6 @@ def _llm_judge(settings: Settings, named: str, *, with_cache: bool) -> LlmJudge:
         price=Prices(settings.estimation.prices).given(model),
         budget_unit=settings.budget.unit,
         tokens_per_call=settings.judge.tokens_per_call,
-        cache=AssessmentCache() if with_cache else None,
     )
 
 

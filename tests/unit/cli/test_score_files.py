@@ -47,7 +47,7 @@ def test_a_csv_file_has_a_row_for_each_line():
     with Path("out.csv").open(encoding="utf-8-sig", newline="") as text:
         good, bad, wrong, refusal = csv.DictReader(text)
     assert (good["id"], good["faithfulness"], good["faithfulness_unscored"]) == ("e", "1.0", "")
-    assert (bad["line"], bad["error"]) == ("2", "missing contexts, answer")
+    assert (bad["line"], "no format has the columns" in bad["error"]) == ("2", True)
     assert "Napoleon paid 12 million dollars." in wrong["unsupported"]
     assert (refusal["faithfulness"], refusal["faithfulness_unscored"]) == ("", "refusal")
 
@@ -59,15 +59,3 @@ def test_no_answer_becomes_a_formula(answer):
     with Path("out.csv").open(encoding="utf-8-sig", newline="") as text:
         (row,) = csv.DictReader(text)
     assert row["unsupported"].startswith("'")
-
-
-def test_both_languages_are_summed_up_apart():
-    """As soon as there are two."""
-    summary = json.loads(run(write(ENGLISH, CHINESE, CHINESE), "-o", "o", "--json").stdout)
-    scored = {
-        name: {row["evaluator"]: row["scored"] for row in rows}["faithfulness"]
-        for name, rows in summary["languages"].items()
-    }
-    assert scored == {"en": 1, "zh": 2}
-    alone = json.loads(run(write(ENGLISH), "-o", "o", "--json").stdout)
-    assert alone["languages"] == {}

@@ -6,7 +6,7 @@ import pytest
 
 from ragmonitor.evaluators import evaluate, table
 from ragmonitor.evaluators.language_match import prose_language
-from ragmonitor.records import Cause, Chunk, Scored, SentenceVerdict, Verdict
+from ragmonitor.records import Cause, Scored, SentenceVerdict, Verdict
 from tests.support.stories import assessment, interaction
 
 
@@ -63,28 +63,17 @@ def citing(*sentences):
         (cites("建成于1887年【1†source】。", 0), 1),
         (cites("建成于1887年【1†L10-L12】。", 0), 1),
         (cites("建成于1887年[资料2]。", 1), 1),
-        (cites("建成于1887年（来源：塔.pdf）。", 0), 1),
-        (cites("It was built in 1887 (source: tower.pdf).", 1), 1),
-        (cites("It was built in 1887 (Source: tower).", 1), 1),
-        (cites("It was built in 1887 (source: c0).", 0), 1),
-        (cites("It was built in 1887 (source: nowhere.pdf).", 0), 0),
         (cites("It was built in 1887 [9].", 0), 0),
         (cites("It was built in 1999 [1].", 0, verdict="contradicted"), 0),
         (cites("It was built in 1887.", 0), Cause.NO_CITATIONS),
         (cites("Use `rows[1]` for that.", 0), Cause.NO_CITATIONS),
-        (cites("See (source code) there.", 0), Cause.NO_CITATIONS),
+        (cites("It was built in 1887 (source: tower.pdf).", 0), Cause.NO_CITATIONS),
         (cites("In [2024] it was closed.", 0), Cause.NO_CITATIONS),
     ],
 )
 def test_a_citation_is_right_if_its_chunk_supports_the_sentence(sentence, expected):
-    """In the forms that models use, counted from 1 or named; wrong if there is no such chunk."""
-    told = interaction()
-    named = (
-        replace(told.chunks[0], metadata={"file_name": "塔.pdf"}),
-        replace(told.chunks[1], metadata={"source": "/data/docs/tower.pdf"}),
-    )
-    told = replace(told, chunks=named)
-    assert outcome("citation_correctness", told, citing(sentence)) == expected
+    """In the forms that models use, counted from 1; wrong if there is no such chunk."""
+    assert outcome("citation_correctness", interaction(), citing(sentence)) == expected
 
 
 def test_who_cites_zero_counts_from_zero():
@@ -112,7 +101,7 @@ def test_who_cites_zero_counts_from_zero():
     ],
 )
 def test_the_language_of_prose(text, expected):
-    """Small words decide, not technical ones; a name or a number has none."""
+    """Technical words do not decide; a name or a number has none."""
     assert prose_language(text) == expected
 
 
@@ -131,10 +120,3 @@ def test_question_and_answer_in_one_language(query, answer, expected):
     """1 or 0; what is too short to tell is not called a mismatch."""
     told = interaction(query=query, answer=answer)
     assert outcome("language_match", told, assessment("supported")) == expected
-
-
-def test_a_chunk_may_have_any_metadata():
-    """Titles are looked up in them, whatever they are."""
-    told = replace(interaction(), chunks=(Chunk(text="x", metadata={"source": 3, "title": None}),))
-    found = citing(cites("It is so (source: 3).", 0))
-    assert outcome("citation_correctness", told, found) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from ragmonitor.goldens import ReferenceChunk
 from ragmonitor.goldens.generating import DropReason, Generation, PaidModel, generate
-from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
+from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.sampling import TotalBudget
 from tests.support.golden_model import GoldenModel, scripted_judge
@@ -42,7 +42,7 @@ class Workshop:
 
     def paid(self, budget: float = 1.0) -> PaidModel:
         return PaidModel(
-            KeepingJudge(as_judge(self.judge).within_budget("usd"), ReplyFile(self.path)),
+            KeepingJudge(as_judge(self.judge).within_budget("usd"), KeptReplies(self.path)),
             TotalBudget(budget, unit="usd"),
         )
 
@@ -150,7 +150,7 @@ async def test_a_call_that_is_cancelled_is_paid(workshop):
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert ReplyFile(workshop.path).usage.input_tokens > 100
+    assert KeptReplies(workshop.path).usage.input_tokens > 100
     assert paid.usage.cost_usd > 0
 
 

@@ -48,7 +48,7 @@ def test_a_price_may_be_given(server):
     """For a model that litellm does not know; without one only tokens are known."""
     unknown = embedding(server, "openai/own")
     assert unknown.embed(["a"])[1].cost_usd == 0
-    assert unknown.known_price() is None
+    assert unknown.price is None
     priced = embedding(server, "openai/own", price_usd=3.0)
     assert priced.embed(["a"])[1].cost_usd == pytest.approx(3e-6)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.judges.builtin import BuiltinJudge
-from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.long_evidence import Part
 from ragmonitor.judges.provider import Completion
@@ -15,7 +14,7 @@ from ragmonitor.judges.reference_checks import (
     read_reference,
 )
 from ragmonitor.records import Cause, JudgeUsage
-from tests.support.openai_server import OpenAiServer, Reply, judged, refused
+from tests.support.openai_server import OpenAiServer, Reply, judged
 from tests.support.stories import assessment, interaction
 
 TOLD = interaction(
@@ -96,26 +95,6 @@ async def judge(server):
 
 def first_truthful(server, *replies):
     server.script(lambda request: Reply(content=json.dumps(judged(request))), *replies)
-
-
-@pytest.mark.parametrize("replies", [("?", "?"), (refused(400, "no"),)])
-async def test_a_lost_reference_is_read_again_for_the_next_duplicate(server, replies):
-    """The cache keeps no gap: a provider that fails once does not leave it unreadable for ever."""
-    judge = LlmJudge(
-        "openai/judge",
-        api_base=server.api_base,
-        api_key="none",
-        budget_unit="tokens",
-        cache=AssessmentCache(size=10, age_s=3600),
-    )
-    first_truthful(server, *replies)
-    lost = await judge.assess(TOLD)
-    found = await judge.assess(TOLD)
-    again = await judge.assess(TOLD)
-    await judge.close()
-    assert lost.reference is None
-    assert found.reference is not None
-    assert (again.reference, again.usage.cache_hits) == (found.reference, 1)
 
 
 async def test_shares_of_long_evidence_are_joined():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.offline.shapes import Records
+from ragmonitor.offline.shapes import read_file
 from ragmonitor.runtime.errors import InputError, MissingExtraError
 from ragmonitor.runtime.tables import read_list
 
@@ -36,7 +36,7 @@ NEWER = {
 
 
 def interactions(path):
-    lines = [*Records(str(path))]
+    lines = [*read_file(str(path))]
     assert [line.error for line in lines] == [""] * len(lines)
     return [line.interaction for line in lines]
 
@@ -123,7 +123,7 @@ def test_a_wrong_cell_costs_its_own_row_alone(tmp_path):
         csv.writer(file).writerows(rows)
     with path.open("ab") as file:
         file.write(b"q,\xff,['c']\n")
-    lines = [*Records(str(path))]
+    lines = [*read_file(str(path))]
     assert [line.number for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert [bool(line.interaction) for line in lines] == [
         True, False, False, False, True, False, False, False,

@@ -1,13 +1,14 @@
-"""Keeps what a judge replied in a file, so that nothing is paid twice and a run can go on.
+"""Keeps what a judge replied, so that nothing is paid twice: an hour in memory, or in a file.
 
-It is what `ragmonitor score --resume`, `ragmonitor goldens generate` and pytest's recorded verdicts
-have in common: a judge in front of its own file.
+What a monitor's sampled judge, `ragmonitor score --resume`, `ragmonitor goldens generate` and
+pytest's recorded verdicts have in common: a judge in front of its own replies.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +16,18 @@ from typing import Any, Final
 
 import msgspec
 
-from ragmonitor.judges.cache import key_of
 from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity, JudgeUsage
 from ragmonitor.runtime.capabilities import CapableJudge
 from ragmonitor.runtime.errors import InputError, JudgeError, file_errors
 from ragmonitor.runtime.printable import encodable
-from ragmonitor.runtime.protocols import Asker, Section
+from ragmonitor.runtime.protocols import Asker, Clock, Section
 from ragmonitor.runtime.tables import owners_alone
 
 SUFFIX: Final = ".replies"
 """Behind the name of an output: the file of the replies that were paid for it."""
+AGE_S: Final = 3_600.0
+SIZE: Final = 1_000
+"""Replies in memory; the oldest leave."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,14 +39,19 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: JudgeUsage = msgspec.field(default_factory=JudgeUsage)
 
 
-class ReplyFile:
-    """Replies by a key of what was asked, one JSON object a line; appended to as they come.
+class KeptReplies:
+    """Replies by a key of what was asked.
 
-    A line is appended with one write, so that parallel processes may share the file.
+    In a file each is one JSON object a line, appended with one write, so that parallel processes
+    may share it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None = None, *, clock: Clock = time.monotonic) -> None:
         """Read what earlier runs kept. A last line that was cut short is passed over.
+
+        Args:
+            path: A file; None: in memory, for an hour.
+            clock: For the age of what is in memory.
 
         Raises:
             InputError: The file cannot be read, or is no such file.
@@ -51,9 +59,13 @@ class ReplyFile:
         self.path = path
         self.usage = JudgeUsage()
         """The usage of all runs together."""
-        self._replies: dict[str, Any] = {}
+        self._clock = clock
+        self._replies: dict[str, tuple[float, Any]] = {}
+        self._torn_bytes = 0
+        if path is None or not path.exists():
+            return
         with file_errors(path):
-            *whole, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
+            *whole, last = path.read_bytes().split(b"\n")
         for number, line in enumerate(whole, 1):
             if line.strip():
                 try:
@@ -68,11 +80,14 @@ class ReplyFile:
     def _take(self, line: _Line) -> None:
         self.usage += line.usage
         if line.reply is not None:
-            self._replies[line.key] = line.reply
+            self._replies[line.key] = self._clock(), line.reply
+        if self.path is None and len(self._replies) > SIZE:
+            del self._replies[next(iter(self._replies))]
 
     def get(self, key: str) -> Any:
-        """Return the reply; None: it was not asked, or gave nothing."""
-        return self._replies.get(key)
+        """Return the reply; None: it was not asked, gave nothing, or is too old."""
+        since, reply = self._replies.get(key, (0.0, None))
+        return None if self.path is None and self._clock() - since > AGE_S else reply
 
     def add(
         self, key: str, reply: Any, usage: JudgeUsage | None = None, *, question: str = ""
@@ -81,6 +96,9 @@ class ReplyFile:
         line = _Line(
             key=key, question=encodable(question), reply=reply, usage=usage or JudgeUsage()
         )
+        self._take(line)
+        if self.path is None:
+            return
         with (
             file_errors(self.path),
             open(self.path, "ab", buffering=0, opener=owners_alone) as file,
@@ -89,33 +107,40 @@ class ReplyFile:
                 file.truncate(file.tell() - self._torn_bytes)
             file.write(msgspec.json.encode(line) + b"\n")
         self._torn_bytes = 0
-        self._take(line)
 
 
-def replies_of(output: Path) -> ReplyFile:
+def replies_of(output: Path) -> KeptReplies:
     """Return the replies that were paid for an output: `FILE.replies` beside it."""
-    return ReplyFile(output.with_name(f"{output.name}{SUFFIX}"))
+    return KeptReplies(output.with_name(f"{output.name}{SUFFIX}"))
 
 
 class KeepingJudge(CapableJudge):
-    """A judge that is asked only for what its file does not hold; kept replies cost nothing."""
+    """A judge that is asked only for what is not kept; kept replies cost nothing.
 
-    def __init__(self, judge: CapableJudge, replies: ReplyFile, *, advice: str = "") -> None:
-        """Put the file before the judge.
+    Duplicates that are read at the same time are each read.
+    """
+
+    def __init__(self, judge: CapableJudge, replies: KeptReplies, *, advice: str = "") -> None:
+        """Put the replies before the judge.
 
         Args:
             judge: Asked for the rest.
-            replies: Its file; nobody else's replies are in it, or they have other keys.
-            advice: The judge is never asked: what is not in the file raises `JudgeError`, with
-                this advice. Empty: it is asked.
+            replies: Its own; those of others have other keys.
+            advice: The judge is never asked: what is not kept raises `JudgeError`, with this
+                advice. Empty: it is asked.
         """
         vars(self).update(vars(judge))  # the same judge, with every capability
+        self._asked = judge
         self.replies = replies
         self._advice = advice
 
     def within_budget(self, unit: Any) -> CapableJudge:
         """Return this judge with `expected_cost` in the unit of a budget."""
         return KeepingJudge(super().within_budget(unit), self.replies, advice=self._advice)
+
+    def uncached(self) -> CapableJudge:
+        """Return the judge without what is kept: a repeated reading would only agree with it."""
+        return self._asked
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the judge found, now or before. Raises what the judge raises."""
@@ -135,7 +160,10 @@ class KeepingJudge(CapableJudge):
                 self.replies.add(key, None, error.usage, question=question)
             raise
         reply = _encodable(msgspec.to_builtins(assessment))
-        self.replies.add(key, reply, assessment.usage, question=question)
+        # A provider that fails once does not leave the reference unread for ever.
+        is_whole = assessment.reference_cause is None
+        usage = assessment.usage
+        self.replies.add(key, reply if is_whole else None, usage, question=question)
         return assessment
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> KeepingAsker | None:
@@ -145,9 +173,9 @@ class KeepingJudge(CapableJudge):
 
 
 class KeepingAsker:
-    """An asker in front of the file."""
+    """An asker behind kept replies."""
 
-    def __init__(self, asker: Asker, interaction: Interaction, replies: ReplyFile) -> None:
+    def __init__(self, asker: Asker, interaction: Interaction, replies: KeptReplies) -> None:
         self._asker = asker
         self._interaction = interaction
         self._replies = replies
@@ -175,7 +203,7 @@ class KeepingAsker:
         fields: Mapping[str, str],
         shown: Sequence[Section] = ("chunks", "question", "answer"),
     ) -> Mapping[str, object]:
-        """Return the fields of the judge's reply, from the file or from the judge."""
+        """Return the fields of the judge's reply, kept or from the judge."""
         kept = self.kept(instructions, fields, shown)
         if kept is not None:
             return kept
@@ -207,3 +235,26 @@ def _less(now: JudgeUsage, before: JudgeUsage) -> JudgeUsage:
         output_tokens=now.output_tokens - before.output_tokens,
         cost_usd=now.cost_usd - before.cost_usd,
     )
+
+
+def key_of(interaction: Interaction, judge: JudgeIdentity) -> bytes:
+    """Return 16 bytes that are equal for equal prompts to a judge.
+
+    Args:
+        interaction: Its question, chunks' texts, answer, reference and day count.
+        judge: Its version counts too: another version reads anew.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    texts = (
+        str(judge),
+        str(interaction.started_ns // (86_400 * 10**9)),
+        interaction.query,
+        interaction.answer,
+        interaction.reference,
+        *(chunk.text for chunk in interaction.chunks),
+    )
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return digest.digest()
