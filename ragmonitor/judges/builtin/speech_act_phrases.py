@@ -22,13 +22,14 @@ def any_word(text: str) -> str:
 
 # --- refusals -----------------------------------------------------------------------------------
 
-_SOURCES: Final = any_word(
+SOURCES: Final = any_word(
     """
     contexts? passages? texts? documents? docs? sources? articles? excerpts? snippets? materials?
-    information results? data content references? chunks? manual knowledge\\sbase
+    information references? chunks? (?:search\\s)?results? knowledge\\sbase
     """
 )
 """The words by which English answers call the chunks."""
+_SOURCES: Final = any_of(SOURCES, any_word("data content manual"))
 _SOME: Final = r"(?:the|this|these|that|any|my|our|your) (?:\w+ ){0,2}?" + _SOURCES
 _NOT: Final = (
     r"(?:(?:does|do|did|is|are|was|were|has|have|could|can|ca)(?: not| ?n['’]?t)"
@@ -42,7 +43,7 @@ _TELL: Final = any_word(
     explicitly directly clearly specifically
     """
 )
-_TELLS: Final = any_word(
+TELLS: Final = any_word(
     """
     mentions? answers? states? says? tells? describes? explains? address(?:es)? contains? covers?
     discuss(?:es)? indicates? specif(?:y|ies) provides? gives?
@@ -63,8 +64,11 @@ _CHINESE_MORE: Final = (
     "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其他|其它)的?(?:相关|有关|详细|具体|背景)?的?"
     "(?:信息|资讯|上下文|资料|细节|内容|背景|文档|材料|描述|说明|数据|问题)"
 )
-_CHINESE_SOURCES: Final = any_word(
-    "资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 检索结果 背景 手册 参考 资讯"
+CHINESE_SOURCES: Final = any_word(
+    """
+    参考资料 参考信息 资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 片段 来源
+    检索结果 背景 手册 参考 资讯
+    """
 )
 _CHINESE_TELL: Final = any_word(
     """
@@ -88,7 +92,7 @@ WHOLE_REFUSALS: Final = lazy_pattern(
         "not (?:mentioned|specified|stated|provided|available|enough information)|unanswerable"
         "|unknown|no answer|no idea|n/a|null",
         r"[^.!?]{1,60} (?:is|are|was|were) not (?:mentioned|specified|stated)",
-        f"(?:{_CHINESE_SOURCES}(?:中|里)?)?(?:并?没有?|并?未){_CHINESE_TELL}",
+        f"(?:{CHINESE_SOURCES}(?:中|里)?)?(?:并?没有?|并?未){_CHINESE_TELL}",
         "不(?:知道|清楚|详)|未知|不明|不得而知|没有答案|(?:查无|无)(?:此|相关|可用)?"
         f"{_CHINESE_FACTS}",
     )
@@ -111,12 +115,12 @@ _CHINESE_REFUSALS: Final = any_of(
     "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
     "(?:回答|处理|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出|帮)",
     "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
-    f"{_CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能|作|作出|做)?{_CHINESE_TELL}",
+    f"{CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能|作|作出|做)?{_CHINESE_TELL}",
     "(?:没有|未能?|暂无|并无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
     "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?|[这该]方面的?|此类|该){0,3}"
     f"{_CHINESE_FACTS}",
     "不足以(?:回答|判断|确定|得出|给出|支持[^。！？]{0,6}?(?:回答|结论))",
-    f"答案[^。！？]{{0,6}}?不在[^。！？]{{0,12}}?{_CHINESE_SOURCES}",
+    f"答案[^。！？]{{0,6}}?不在[^。！？]{{0,12}}?{CHINESE_SOURCES}",
     f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
     "(?:信息|资讯|资料)不(?:足|够)|超出.{0,8}?范围",
 )
@@ -148,7 +152,7 @@ REFUSALS: Final = lazy_pattern(
         rf" {_WHETHER}\b",
         r"nothing (?:\w+ ){0,2}?(?:is|was|has been) (?:\w+ )?(?:stated|mentioned|said|specified)\b",
         rf"(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {_SOURCES}\b"
-        rf"[^.!?]{{0,20}}?\b{_TELLS}\b",
+        rf"[^.!?]{{0,20}}?\b{TELLS}\b",
         rf"{_SOURCES} (?:\w+ )?(?:lacks? (?:\w+ ){{0,2}}?{_FACTS}|(?:is|are) silent"
         r"|says? nothing)\b",
         rf"{_MORE} (?:is|are|would be) (?:needed|required|necessary)\b|i would need {_MORE}\b",
@@ -219,7 +223,7 @@ OFFERS: Final = lazy_pattern(
         r"(?:[，,]?仅供(?:您|你)?参考)?\W{0,4}\Z",
         "(?:让|请?允许)?我们?(?:来)?(?:一步一步|逐步|一起|逐一)(?:来|地)?(?:看|分析|说明|梳理)",
         "我(?:已经?)?(?:仔细)?(?:查阅|阅读|检索|查看|分析|浏览)了?(?:一下)?[^。！？，,]{0,10}?"
-        rf"{_CHINESE_SOURCES}\W{{0,4}}\Z",
+        rf"{CHINESE_SOURCES}\W{{0,4}}\Z",
     )
 )
 """An offer or advice to ask elsewhere makes a courtesy of all that follows."""
