@@ -2,15 +2,11 @@
 
 import asyncio
 import json
-import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.judges.builtin import BuiltinJudge, assess
-from ragmonitor.judges.builtin import speech_act_phrases as phrases
-from ragmonitor.judges.builtin.speech_acts import _may_refuse
-from ragmonitor.judges.builtin.terms import terms
 from ragmonitor.judges.sentences import split
 from ragmonitor.records import Chunk, Interaction, Verdict
 from tests.support.judge_caches import clear_kept
@@ -143,29 +139,6 @@ def test_records_are_read_whatever_they_hold(data: st.DataObject, chunks: list[s
         assert a.support is None or 0.0 <= a.support <= 1.0
 
 
-FIGURES = st.text(
-    "不没无未来常有能一三十百千万亿两星期周礼拜日天年月个分之的高,%。5 a上午点半:0至", max_size=20
-)
-
-
-@given(
-    st.one_of(
-        *(
-            st.from_regex(re.compile(each.pattern))
-            for each in (
-                phrases.REFUSALS_AT_THE_HEAD,
-                phrases.REFUSALS_IN_WORDS,
-                phrases.REFUSALS_IN_CHINESE,
-            )
-        )
-    )
-)
-def test_every_refusal_has_a_sign_of_one(text: str):
-    """The quick look before the search for set phrases overlooks no phrase."""
-    lowered = text.lower()
-    assert _may_refuse(lowered, {term.key for term in terms(lowered)})
-
-
 @given(TEXTS, CHUNKS, TEXTS)
 def test_a_chunk_read_before_changes_nothing(query: str, chunks: list[str], answer: str):
     """What is kept of a chunk is what it says, and no answer leaves anything behind in it."""
@@ -173,9 +146,3 @@ def test_a_chunk_read_before_changes_nothing(query: str, chunks: list[str], answ
     fresh = assess(query, chunks, answer)
     assess(query, [*chunks, answer], query)
     assert assess(query, chunks, answer) == fresh
-
-
-ASCII_TEXTS = st.one_of(
-    st.text(st.characters(max_codepoint=127), max_size=80),
-    st.text("aBc.' -_[1,2]9k", max_size=40),
-)

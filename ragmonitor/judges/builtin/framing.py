@@ -9,7 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragmonitor.judges.builtin.speech_act_phrases import any_of, any_word
+from ragmonitor.judges.builtin.speech_act_phrases import (
+    CHINESE_SOURCES,
+    SOURCES,
+    TELLS,
+    any_of,
+)
 from ragmonitor.judges.sentences import marker_end
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -22,62 +27,40 @@ def in_lower_case(text: str) -> str:
 
 
 _NUMBERED: Final = (
-    any_word("passages? documents? docs? sources? chunks? contexts? excerpts? snippets? citations?")
-    + r"(?:_?id)?[ \t:]{0,2}(?:[#№\[]|no\.? )?\d{1,3}\]?"
-    + r"(?:[ \t]{0,2}(?:,|and|or|&|to|-|–)[ \t]{0,2}\[?\d{1,3}\]?){0,6}"
+    rf"(?:{SOURCES}|citations?)(?:_?id)?[ \t:]{{0,2}}(?:[#№\[]|no\.? )?\d{{1,3}}\]?"
+    r"(?:[ \t]{0,2}(?:,|and|or|&|to|-|–)[ \t]{0,2}\[?\d{1,3}\]?){0,6}"
 )
-_FILE: Final = r"[\w.-]{1,60}\.(?:pdf|docx?|md|txt|html?|csv|xlsx?|pptx?|json|ya?ml)\b"
 _PAGE: Final = (
     r"(?:(?:pages?|sections?|chapters?|articles?|paragraphs?) ?|(?:pp?|sec|ch)\. ?|§ ?)"
     r"\d{1,4}(?:\.\d{1,3}){0,3}(?: ?[-–] ?\d{1,4})?|第 ?\d{1,4} ?[页章节条段]"
 )
-_LINK: Final = r"https?://[^\s()\[\]]{1,300}|\[[^\]\n]{1,80}\]\(https?://[^\s()]{1,300}\)"
-_ID: Final = r"\w{1,12}_id: ?[\w-]{1,40}"
-_TITLE: Final = "《[^》\n]{1,40}》"
-_LOCATORS: Final = (
-    any_of(_NUMBERED, _LINK, _FILE, rf"[\w-]{{1,40}}{_FILE}", _PAGE, _ID, _TITLE)
-    + r"(?:[,;，、；\s]{0,3}(?:"
-    + f"{_NUMBERED}|{_LINK}|{_FILE}|{_PAGE}|{_ID}"
-    + ")){0,4}"
+_LOCATOR: Final = any_of(
+    _NUMBERED,
+    r"https?://[^\s()\[\]]{1,300}|\[[^\]\n]{1,80}\]\(https?://[^\s()]{1,300}\)",
+    r"[\w.-]{1,60}\.(?:pdf|docx?|md|txt|html?|csv|xlsx?|pptx?|json|ya?ml)\b",
+    _PAGE,
+    r"\w{1,12}_id: ?[\w-]{1,40}|《[^》\n]{1,40}》",
 )
-"""Where something stands: files, pages, links, numbers of passages."""
-_CHINESE_SOURCE: Final = any_word(
-    """
-    参考资料 资料 文档 文件 段落 片段 来源 上下文 材料 检索结果 检索内容 知识库
-    原文 文中 文本 参考信息
-    """
-)
+_LOCATORS: Final = rf"{_LOCATOR}(?:[,;，、；\s]{{0,3}}{_LOCATOR}){{0,4}}"
+"""Where something stands: files, pages, links, titles, numbers of passages."""
 _CHINESE_NUMBER: Final = r"(?:第?\[?[\d一二三四五六七八九十]{1,3}\]?[篇段条份号]?)"
 _CHINESE_NUMBERED: Final = (
-    rf"{_CHINESE_SOURCE}[ \t]?{_CHINESE_NUMBER}"
-    rf"(?:[、，,和与及]{{1,2}}{_CHINESE_SOURCE}?[ \t]?{_CHINESE_NUMBER}){{0,6}}"
+    rf"{CHINESE_SOURCES}[ \t]?{_CHINESE_NUMBER}"
+    rf"(?:[、，,和与及]{{1,2}}{CHINESE_SOURCES}?[ \t]?{_CHINESE_NUMBER}){{0,6}}"
 )
-_SOURCES: Final = (
-    "(?:"
-    + any_word("the this these your all above given provided retrieved supplied available relevant")
-    + " ){0,3}"
-    + any_of(
+_THE_SOURCES: Final = (
+    any_of(
         _NUMBERED,
-        "(?:search |retrieved )?"
-        + any_word("context passage document source text excerpt snippet article information")
-        + "s?",
-        "(?:material|result|chunk|knowledge base)s?",
+        "(?:(?:the|this|these|your|all|above|given|provided|retrieved|supplied|available|relevant"
+        f") ){{1,3}}(?:{SOURCES}|{_NUMBERED})",
     )
     + r"(?: (?:you )?(?:provided|given|above|below|supplied|retrieved)\b)?"
 )
-_TELLS: Final = any_word(
-    "states? says? mentions? notes? indicates? explains? shows? confirms? reports? specify"
-    " specifies describes? suggests?"
-)
-_CHINESE_TELLS: Final = (
-    any_word("提到 提及 指出 显示 说明 表明 描述 记载 介绍 写道 称 中说 给出 列出") + "[了的]?"
-)
 _BRACKETED: Final = lazy_pattern(
     any_of(
-        r"[(（\[【［]\s?(?:(?:see|source|sources|from|cf\.?|ref\.?|as per|in)[:： ]{1,2})?"
-        rf"(?:(?:参?见|来源|出处|引自|源自|参考|据)[:：]?[ \t]?)?{_LOCATORS}\s?[)）\]】］]",
-        r"[(（\[【［](?:(?:参?见|来源|出处|引自|源自|参考|据)[:：]?[ \t]?)?"
-        rf"(?:{_CHINESE_NUMBERED}|{_CHINESE_SOURCE})[)）\]】］]",
+        r"[(（\[【［]\s?(?:(?:see|sources?|from|cf\.?|ref\.?|as per|in|参?见|来源|出处|[引源]自"
+        rf"|参考|据)[:： ]{{0,2}})?(?:{_LOCATORS}|{_CHINESE_NUMBERED}|{CHINESE_SOURCES})"
+        r"\s?[)）\]】］]",
         r"\[\^\d{1,3}\^?\]|［\d{1,3}］|【\d{1,3}(?::\d{1,3})?†[^】\n]{0,40}】",
         r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】]|<sup>\d{1,3}</sup>|##\d{1,3}\$\$",
         r"[(（]\d{1,2}[)）](?=[\s.。!！*\"”]{0,4}\Z)",
@@ -88,13 +71,13 @@ _ATTRIBUTED: Final = lazy_pattern(
     any_of(
         r"\b(?:according to|based (?:solely |only )?on|as per|per|from"
         r"|as (?:stated|mentioned|noted|described|shown) (?:in|by|on))"
-        rf" (?:{_SOURCES}(?!\w)(?: alone)?|{_LOCATORS}(?: \(?{_PAGE}\)?)?"
+        rf" (?:{_THE_SOURCES}(?!\.?\w)(?: alone)?|{_LOCATORS}(?: \(?{_PAGE}\)?)?"
         r"(?: of the (?:\w+ )?(?:manual|document|handbook|guide|report|contract|policy))?),?",
-        r"(?:\A|(?<=[,;:.(] ))(?:as )?"
-        rf"{_SOURCES} (?:also |clearly |explicitly )?{_TELLS}(?: that\b|,|:)",
+        rf"(?:\A|(?<=[,;:.(] ))(?:as )?{_THE_SOURCES} (?:also |clearly |explicitly )?"
+        rf"(?:{TELLS}|shows?|confirms?|notes?|reports?|suggests?)(?: that\b|,|:)",
         r"\A(?:this|that|it|the|these|all)(?: (?:information|answer|details?|facts?))? "
-        r"(?:comes?|is|are|was|were|can be)(?: (?:stated|mentioned|found|given|taken|based"
-        rf"|drawn|described|provided|sourced))? (?:in|on|from|by) {_SOURCES}(?=\W{{0,3}}\Z)",
+        r"(?:comes?|is|are|was|were|can be)(?: \w+)? (?:in|on|from|by) "
+        rf"{_THE_SOURCES}(?=\W{{0,3}}\Z)",
         rf"(?<!\w){_NUMBERED}(?!\w)",
         rf"\A\W{{0,4}}{_LOCATORS}\W{{0,4}}\Z",
     )
@@ -102,33 +85,22 @@ _ATTRIBUTED: Final = lazy_pattern(
 """Attributions: the source before the claim, or behind it; or nothing else."""
 _CHINESE_ATTRIBUTED: Final = lazy_pattern(
     any_of(
-        "(?:根据|依据|按照|基于|参照|结合|从|据)(?:(?:您|你|用户)?"
-        + any_word("所?提供 给出 给定 上述 以上 检索到 相关 现有 已有 这些 该")
-        + f"的?){{0,3}}(?:{_CHINESE_NUMBERED}|{_CHINESE_SOURCE}|{_LOCATORS}|内容|信息|文章)"
+        "(?:根据|依据|按照|基于|参照|结合|从(?!《)|据)"
+        "(?:(?:您|你|用户)?(?:所?提供|给出|给定|上述|以上|检索到|相关|现有|已有|这些|该)的?){0,3}"
+        f"(?:{_CHINESE_NUMBERED}|{CHINESE_SOURCES}|{_LOCATORS})"
         "(?:中?的?(?:内容|信息|描述|说明|记载|介绍))?中?(?:可知|可以看出|来看|所述)?[，,]?",
-        rf"(?:\A|(?<=[，,；;：:])){_CHINESE_SOURCE}[ \t]?{_CHINESE_NUMBER}?"
-        rf"(?:中|里|内容)?(?:还|也|明确)?{_CHINESE_TELLS}[，,：:]?",
+        rf"(?:\A|(?<=[，,；;：:])){CHINESE_SOURCES}[ \t]?{_CHINESE_NUMBER}?"
+        rf"(?:中|里|内容)?(?:还|也|明确)?(?:提[到及]|指出|显示|说明|表明|描述|记载|介绍|写道|称|中说|给出|列出)"
+        "[了的]?[，,：:]?",
         "(?:该|此|这些?|上述|以上)(?:信息|内容|答案|回答)(?:来自|源自|出自|引自|见|取自)于?"
-        f"(?:{_CHINESE_NUMBERED}|{_CHINESE_SOURCE})",
+        f"(?:{_CHINESE_NUMBERED}|{CHINESE_SOURCES})",
         _CHINESE_NUMBERED,
     )
 )
 _LABELS: Final = lazy_pattern(
-    r"\A\W{0,4}"
-    + any_of(
-        "references?|sources?|citations?|(?:final |short )?answer|summary|(?:in )?conclusion",
-        "(?:参考|引用)?(?:资料|文献|来源|出处)(?:来源)?|(?:最终)?(?:答案|回答|总结|结论)",
-    )
-    + r"\W{0,4}[:：]"
-)
-_SOURCE_WORDS: Final = lazy_pattern(
-    "passage|doc|source|chunk|context|excerpt|snippet|text|article|result|information|material"
-    "|knowledge|citation|according|as per|stated|page|section|chapter|http"
-    r"|\.(?:pdf|md|txt|htm|csv|xls|ppt|json|ya?ml)\b"
-)
-"""All attributions hold one of these; to look for them is quicker. So is the next, in Chinese."""
-_CHINESE_SOURCE_WORDS: Final = lazy_pattern(
-    "资料|文档|文件|段落|片段|来源|上下文|材料|检索|知识库|原文|文中|文本|信息|内容|文章|[据照]《|\\.pdf"
+    r"\A\W{0,4}(?:references?|sources?|citations?|(?:final |short )?answer|summary"
+    "|(?:in )?conclusion|(?:参考|引用)?(?:资料|文献|来源|出处)(?:来源)?"
+    r"|(?:最终)?(?:答案|回答|总结|结论))\W{0,4}[:：]"
 )
 
 
@@ -143,9 +115,8 @@ def without_framing(text: str) -> str:
         said = text[marker:]
     if any(map(said.__contains__, "([【［（<#")):
         said = _without(_BRACKETED, said)
-    if _SOURCE_WORDS.search(in_lower_case(said)):
-        said = _without(_ATTRIBUTED, said)
-    if not said.isascii() and _CHINESE_SOURCE_WORDS.search(said):
+    said = _without(_ATTRIBUTED, said)
+    if not said.isascii():
         said = _without(_CHINESE_ATTRIBUTED, said)
     if ":" in said or "：" in said:
         said = _without(_LABELS, said)

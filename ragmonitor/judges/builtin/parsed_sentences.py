@@ -30,10 +30,9 @@ class ParsedSentence:
 
 def parse_sentence(text: str) -> ParsedSentence:
     """Return what a sentence says and does."""
-    all_terms = terms(text)
     bare = without_framing(text)
-    content = all_terms if bare is text else terms(bare)
-    act = speech_act_of(text, bare, content, {term.key for term in all_terms})
+    content = terms(bare)
+    act = speech_act_of(text, bare, content)
     return parsed(text, bare, act, content)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from ragmonitor.judges.builtin import speech_act_phrases as phrases
 from ragmonitor.judges.builtin.framing import in_lower_case
-from ragmonitor.judges.builtin.terms import TERMS, Key, Term, terms
+from ragmonitor.judges.builtin.terms import Term, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
@@ -34,8 +34,6 @@ _HEADING: Final = lazy_pattern(
 )
 _BOLD_STATEMENT: Final = lazy_pattern(r"\s{0,3}(?:\*\*|__)[^*_\n]{1,400}[.!。！](?:\*\*|__)\s*\Z")
 _ENDS_ASKING: Final = lazy_pattern("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
-_LETTERS: Final = lazy_pattern("[a-z]+")
-_FIRST_WORD: Final = lazy_pattern(r"\W{0,4}([a-z']+)")
 _MAX_ANNOUNCEMENT: Final = 7
 """Terms with content; a longer sentence before a colon claims something itself."""
 _MAX_COURTESY: Final = 120
@@ -43,34 +41,26 @@ _MAX_COURTESY: Final = 120
 _MAX_ONE_WORD: Final = 40
 _MIN_STATEMENT: Final = 3
 """Terms with content from which a clause beside a refusal counts as an answer."""
-_REFUSING: Final = frozenset(term.key for sign in phrases.ENGLISH_SIGNS for term in TERMS[sign]) - {
-    ">only"
-}
-"""The keys of the signs of which every English refusal has one."""
 
 
-def speech_act_of(text: str, bare: str, content: Sequence[Term], keys: set[Key]) -> SpeechAct:
+def speech_act_of(text: str, bare: str, content: Sequence[Term]) -> SpeechAct:
     """Return what a sentence does; `CLAIM` where there is any doubt.
 
     Args:
         text: The sentence.
         bare: It without its framing.
         content: The terms of that.
-        keys: The keys of the whole sentence.
     """
     may_be_heading = text[0] in "#*_【=-| " or "\n" in text
     if may_be_heading and _HEADING.match(text) and not _BOLD_STATEMENT.match(text):
         return SpeechAct.HEADING
     lowered = in_lower_case(text)
-    head, is_ascii = lowered[:_MAX_HEAD], text.isascii()
-    is_refusal = _may_refuse(lowered, keys) and _refuses(head)
-    if is_refusal and not any(map(_answers, phrases.CLAUSES.split(text[:_MAX_HEAD]))):
+    head = lowered[:_MAX_HEAD]
+    if _refuses(head) and not any(map(_answers, phrases.CLAUSES.split(head))):
         return SpeechAct.REFUSAL
     if len(text) <= _MAX_ONE_WORD and phrases.ONE_WORD.match(lowered):
         return SpeechAct.COURTESY
-    first = _FIRST_WORD.match(lowered) if is_ascii else None
-    word = first[1] if first else ""
-    if (not is_ascii or word in phrases.OFFERING) and phrases.OFFERS.match(head):
+    if phrases.OFFERS.match(head):
         return SpeechAct.COURTESY
     if ("?" in text or "？" in text) and _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return SpeechAct.QUESTION
@@ -79,24 +69,19 @@ def speech_act_of(text: str, bare: str, content: Sequence[Term], keys: set[Key])
         return SpeechAct.HEADING
     if count <= _MAX_ANNOUNCEMENT and len(text) <= _MAX_HEAD and _announces(text, bare, content):
         return SpeechAct.HEADING
-    is_polite = word in phrases.COURTEOUS
-    if not is_ascii:
-        is_polite = text[0].isascii() or any(map(text.__contains__, phrases.POLITE_SIGNS))
-    if len(text) <= _MAX_COURTESY and is_polite:
-        rest, courtesies = phrases.COURTESIES.subn(" ", text)
-        if courtesies and not content_count(terms(rest)):
-            return SpeechAct.COURTESY
+    if len(text) <= _MAX_COURTESY and phrases.ONLY_COURTESIES.match(lowered):
+        return SpeechAct.COURTESY
     return SpeechAct.CLAIM
 
 
 def may_be_claim(text: str) -> bool:
     """Return whether an apparent refusal may be the chunks' own statement: `no evidence that`."""
-    return not phrases.FIRST_PERSON.search(text[:_MAX_HEAD])
+    return not phrases.FIRST_PERSON.search(in_lower_case(text[:_MAX_HEAD]))
 
 
 def is_about_sources(text: str) -> bool:
     """Return whether a sentence says what the sources are about."""
-    return bool(phrases.ABOUT_SOURCES.match(text[:_MAX_HEAD]))
+    return bool(phrases.ABOUT_SOURCES.match(in_lower_case(text[:_MAX_HEAD])))
 
 
 def content_count(content: Sequence[Term]) -> float:
@@ -105,29 +90,15 @@ def content_count(content: Sequence[Term]) -> float:
     return len(kinds) - kinds.count("pair") / 2
 
 
-def _may_refuse(lowered: str, keys: set[Key]) -> bool:
-    """Return whether a text holds one of the signs of which every refusal has one."""
-    if not _REFUSING.isdisjoint(keys) or any(map(lowered.__contains__, phrases.OTHER_SIGNS)):
-        return True
-    if lowered.isascii():
-        return False
-    if not phrases.CHINESE_SIGNS.isdisjoint(lowered):
-        return True
-    return not phrases.ENGLISH_SIGNS.isdisjoint(_LETTERS.findall(lowered))
-
-
 def _refuses(lowered: str) -> bool:
     """Return whether a text in lower case holds a refusal."""
-    if phrases.REFUSALS_AT_THE_HEAD.match(lowered) or phrases.REFUSALS_IN_WORDS.search(lowered):
-        return True
-    return not lowered.isascii() and bool(phrases.REFUSALS_IN_CHINESE.search(lowered))
+    return bool(phrases.WHOLE_REFUSALS.match(lowered) or phrases.REFUSALS.search(lowered))
 
 
 def _answers(clause: str) -> bool:
-    """Return whether a clause beside a refusal says something of the matter."""
+    """Return whether a clause beside a refusal, in lower case, says something of the matter."""
     clause = clause.strip(" ,，")
-    lowered = in_lower_case(clause)
-    if _refuses(lowered) or phrases.ABOUT_SOURCES.match(clause) or phrases.OFFERS.match(lowered):
+    if _refuses(clause) or phrases.ABOUT_SOURCES.match(clause) or phrases.OFFERS.match(clause):
         return False
     content = terms(phrases.COURTESIES.sub(" ", clause))
     has_number = any(term.kind == "number" and term.weight == 1.0 for term in content)
@@ -139,10 +110,10 @@ def _announces(text: str, bare: str, content: Sequence[Term]) -> bool:
     if any(term.kind in {"number", "time"} and term.weight for term in content):
         return False
     is_short = content_count(content) <= _MIN_STATEMENT
-    for each in dict.fromkeys((text, bare)):
+    for each in dict.fromkeys((in_lower_case(text), in_lower_case(bare))):
         if each.rstrip(" *_")[-1:] in {":", "："}:
             if is_short or phrases.ANNOUNCES.search(each):
                 return True
-        elif phrases.ANNOUNCES_ALONE.match(in_lower_case(each)):
+        elif phrases.ANNOUNCES_ALONE.match(each):
             return True
     return False
