@@ -133,7 +133,7 @@ class Monitor:
         from ragmonitor.export.prometheus import Scrape
         from ragmonitor.pipeline.answer_checks import AnswerChecks
         from ragmonitor.pipeline.back_half import back_half_of
-        from ragmonitor.pipeline.wiring import redactor_of, restrict_logs
+        from ragmonitor.pipeline.build import redactor_of, restrict_logs
 
         if settings is None:
             settings = Settings.load(**options)

@@ -35,7 +35,7 @@ from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.back_half.setup import UNIX
 from ragmonitor.pipeline.streams import RedisStream
-from ragmonitor.pipeline.wiring import (
+from ragmonitor.pipeline.build import (
     builtin_judge,
     encoder_of,
     estimates_of,

@@ -10,7 +10,7 @@ from pathlib import Path
 from ragmonitor.cli.service_options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.pipeline.back_half.setup import UNIX
-from ragmonitor.pipeline.wiring import redactor_of, restrict_logs
+from ragmonitor.pipeline.build import redactor_of, restrict_logs
 from ragmonitor.settings import Settings
 
 

@@ -16,7 +16,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.cache import key_of
 from ragmonitor.offline import evaluate
 from ragmonitor.offline.kept_replies import KeepingJudge, ReplyFile
-from ragmonitor.pipeline.wiring import judge_named
+from ragmonitor.pipeline.build import judge_named
 from ragmonitor.records import (
     BUILTIN,
     Cause,

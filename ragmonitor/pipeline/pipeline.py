@@ -31,7 +31,7 @@ from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
 from ragmonitor.pipeline.exports import Exports
 from ragmonitor.pipeline.judging import JudgeRunner, ReadingEngine
 from ragmonitor.pipeline.ledger import Ledger
-from ragmonitor.pipeline.wiring import (
+from ragmonitor.pipeline.build import (
     builtin_judge,
     estimates_of,
     exporters_of,

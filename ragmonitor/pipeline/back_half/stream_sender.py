@@ -10,7 +10,7 @@ from typing import Final
 from ragmonitor.pipeline.back_half.sender import Sender
 from ragmonitor.pipeline.back_half.setup import require_texts
 from ragmonitor.pipeline.streams import RedisStream
-from ragmonitor.pipeline.wiring import builtin_judge, meters_of
+from ragmonitor.pipeline.build import builtin_judge, meters_of
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError

@@ -19,7 +19,7 @@ from ragmonitor.pipeline.back_half.worker_process import Delivered, deliver
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
-from ragmonitor.pipeline.wiring import traces_of
+from ragmonitor.pipeline.build import traces_of
 from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError, WireError

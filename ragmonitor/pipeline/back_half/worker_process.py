@@ -29,7 +29,7 @@ from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
 from ragmonitor.pipeline.back_half.setup import restored
 from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.pipeline.wiring import redactor_of, restrict_logs, traces_of
+from ragmonitor.pipeline.build import redactor_of, restrict_logs, traces_of
 from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.errors import WireError

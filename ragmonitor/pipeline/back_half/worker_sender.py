@@ -24,7 +24,7 @@ from ragmonitor.pipeline.back_half.sender import LATER_S, Data, Sender
 from ragmonitor.pipeline.back_half.setup import UNIX, described
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
-from ragmonitor.pipeline.wiring import (
+from ragmonitor.pipeline.build import (
     builtin_judge,
     estimates_of,
     exporters_of,
