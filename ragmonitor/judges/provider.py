@@ -12,12 +12,12 @@ import contextlib
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, JudgeUsage
-from ragmonitor.runtime import imports
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import silenced
@@ -180,7 +180,7 @@ class Provider(Completer):
 
     def _load(self) -> None:
         try:
-            litellm: Any = imports.load("litellm")
+            litellm: Any = import_module("litellm")
         except ImportError as error:
             if error.name is not None and error.name.partition(".")[0] != "litellm":
                 raise
@@ -365,7 +365,7 @@ async def session_of(litellm: Any) -> Any:
     if loop not in _sessions:
         await _close_leftovers()
         _forget_clients(litellm)
-        aiohttp: Any = imports.load("aiohttp")
+        aiohttp: Any = import_module("aiohttp")
         _sessions[loop] = aiohttp.ClientSession(
             cookie_jar=aiohttp.DummyCookieJar(), raise_for_status=_check_reply
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Interaction
 from ragmonitor.redaction import Redactor
@@ -183,7 +183,7 @@ def test_twenty_kills_in_a_minute(fleet: Fleet, tmp_path: Path):
         time.sleep(2 + 2 * rng.random())
         # Where processes are slow to start all would be killed before they have anything in hand.
         until("verdicts come", partial(fleet.has_asked, 50 * turn), within_s=60)
-        fleet.kill(rng.choice(fleet.workers))
+        fleet.kill(rng.placement(fleet.workers))
         fleet.start()
     fleet.ended(within_s=300)
     store = Redis(*connect(fleet.url), "shop")

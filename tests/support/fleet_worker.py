@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ragmonitor import Budget, JudgeSettings
-from ragmonitor.pipeline.back_half import stream_worker
-from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline import stream_worker
+from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import AlarmEvent, Assessment, Interaction
 from ragmonitor.redaction import Redactor

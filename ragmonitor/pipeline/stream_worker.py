@@ -15,11 +15,11 @@ from uuid import uuid4
 
 from pydantic import SecretStr
 
-from ragmonitor.pipeline.back_half.worker_process import Delivered, deliver
+from ragmonitor.pipeline.build import traces_of
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
-from ragmonitor.pipeline.build import traces_of
+from ragmonitor.pipeline.worker import Delivered, deliver
 from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError, WireError
