@@ -123,18 +123,18 @@ def test_what_leaves_the_application_is_redacted(server: RedisServer):
     stream.close()
 
 
-def test_a_record_that_workers_died_of_is_buried(monkeypatch):
-    """After three deliveries, with its framework and status kept in the counts."""
+def test_a_record_that_workers_died_of_is_given_up(monkeypatch):
+    """After ten deliveries, with its framework and status kept in the counts."""
     monkeypatch.setattr(stream_worker, "STALE_S", 0.0)
     stream = InMemoryStream()
     (one,) = answers(1)
     stream.put([encode(one)])
-    for number in range(3):
+    for number in range(10):
         assert stream.take(f"died {number}", 9, wait_s=0, stale_s=0)
     work = Work(stream).drained()
     assert not work.reports.reports
     assert work.counted(framework="python", status="ok") == 1
-    assert stream.state().buried == 1
+    assert stream.state().open == 0
 
 
 class BrokenStream(InMemoryStream):
