@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ragmonitor.goldens.golden import Golden
     from ragmonitor.goldens.probing import Probe
     from ragmonitor.pipeline.answer_checks import GuardedPiece
-    from ragmonitor.pipeline.back_half.choice import BackHalf
+    from ragmonitor.pipeline.placement import BackHalf
 
 EXIT_TIMEOUT_S = 5.0
 ANNOUNCED_AT = 3
@@ -132,8 +132,8 @@ class Monitor:
 
         from ragmonitor.export.prometheus import Scrape
         from ragmonitor.pipeline.answer_checks import AnswerChecks
-        from ragmonitor.pipeline.back_half import back_half_of
-        from ragmonitor.pipeline.wiring import redactor_of, restrict_logs
+        from ragmonitor.pipeline.build import redactor_of, restrict_logs
+        from ragmonitor.pipeline.placement import back_half_of
 
         if settings is None:
             settings = Settings.load(**options)

@@ -461,7 +461,6 @@ class Cause(StrEnum):
     EVIDENCE_TOO_LONG = "evidence_too_long"
     TOO_LONG = "too_long"
     QUEUE_FULL = "queue_full"
-    STREAM_DOWN = "stream_down"
     JUDGE_TIMEOUT = "judge_timeout"
     JUDGE_ERROR = "judge_error"
     JUDGE_REFUSED = "judge_refused"

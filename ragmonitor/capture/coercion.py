@@ -212,7 +212,7 @@ class _Metadata:
             return encodable(value)
         if value is None or kind is bool or kind is float:
             return value
-        if self.values < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > 2**1024):
+        if self.values < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > _MAX_INT64):
             return CUT
         if kind is int:
             return value

@@ -33,9 +33,7 @@ from ragmonitor.export.otel_environment import (
 )
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.pipeline.back_half.setup import UNIX
-from ragmonitor.pipeline.streams import RedisStream
-from ragmonitor.pipeline.wiring import (
+from ragmonitor.pipeline.build import (
     builtin_judge,
     encoder_of,
     estimates_of,
@@ -46,6 +44,8 @@ from ragmonitor.pipeline.wiring import (
     paid_judge,
     redactor_of,
 )
+from ragmonitor.pipeline.placement import UNIX
+from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import InputError, RagMonitorError, StreamError

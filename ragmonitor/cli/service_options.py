@@ -22,8 +22,8 @@ class WorkerOptions:
     """Score answers that applications send by Redis or a socket: `Monitor(send_to=...)`.
 
     Any number of workers may share a stream on Redis: statistics, budget and alarms are in the
-    store. Each serves /metrics and the page, and emits traces, as the settings say. A record that
-    three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
+    store. Each serves /metrics and the page, and emits traces, as the settings say. Ctrl-C or
+    SIGTERM ends it in order.
     """
 
     send_to: SendToOption = None

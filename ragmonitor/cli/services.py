@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ragmonitor.cli.service_options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.pipeline.back_half.setup import UNIX
-from ragmonitor.pipeline.wiring import redactor_of, restrict_logs
+from ragmonitor.pipeline.build import redactor_of, restrict_logs
+from ragmonitor.pipeline.placement import UNIX
 from ragmonitor.settings import Settings
 
 
@@ -21,18 +21,18 @@ def work(options: WorkerOptions) -> int:
         RagMonitorError: The settings cannot be carried out.
     """
     if options.descriptor is not None:
-        from ragmonitor.pipeline.back_half.worker_process import be_child
+        from ragmonitor.pipeline.worker import be_child
 
         be_child(options.descriptor)
         return FINE
-    from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+    from ragmonitor.pipeline.stream_worker import StreamWorker
     from ragmonitor.pipeline.streams import RedisStream
 
     settings = Settings.load(send_to=options.send_to, service=options.service)
     stop = _begun(settings)
     address = settings.send_to
     if address is not None and address.get_secret_value().startswith(UNIX):
-        from ragmonitor.pipeline.back_half.worker_process import serve_at
+        from ragmonitor.pipeline.worker import serve_at
 
         path = Path(address.get_secret_value().removeprefix(UNIX))
         say(f"scoring answers of {settings.service!r} that come to {path}; {_served(settings)}")

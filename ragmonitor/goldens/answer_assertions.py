@@ -15,7 +15,7 @@ from ragmonitor.goldens.scored_runs import shortcomings
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies, key_of
 from ragmonitor.offline import evaluate
-from ragmonitor.pipeline.wiring import judge_named
+from ragmonitor.pipeline.build import judge_named
 from ragmonitor.records import (
     BUILTIN,
     Cause,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.judges import sentences as splitter
@@ -30,7 +31,6 @@ from ragmonitor.records import (
     SentenceVerdict,
     Verdict,
 )
-from ragmonitor.runtime import imports
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError
 
@@ -271,7 +271,7 @@ def _load(name: str, device: str, options: Mapping[str, Any]) -> _Model:
         RuntimeError: torch, or the machine, lacks the device.
     """
     try:
-        torch, transformers = imports.load("torch"), imports.load("transformers")
+        torch, transformers = import_module("torch"), import_module("transformers")
     except ImportError as error:
         raise MissingExtraError(error.name or "transformers", "encoder") from error
     config = transformers.AutoConfig.from_pretrained(name, **options)

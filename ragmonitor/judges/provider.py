@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, JudgeUsage
-from ragmonitor.runtime import imports
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import silenced
@@ -173,7 +173,7 @@ class Provider(Completer):
 
     def _load(self) -> None:
         try:
-            litellm: Any = imports.load("litellm")
+            litellm: Any = import_module("litellm")
         except ImportError as error:
             if error.name is not None and error.name.partition(".")[0] != "litellm":
                 raise

@@ -15,7 +15,7 @@ from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
-from ragmonitor.pipeline.wiring import CONCURRENCY, judge_named
+from ragmonitor.pipeline.build import CONCURRENCY, judge_named
 from ragmonitor.records import BUILTIN, Interaction, Report
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.capabilities import as_judge

@@ -6,13 +6,13 @@ What was not reported by then is counted as unscored, with the cause of the clos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ragmonitor.evaluators import Table, unscored
-from ragmonitor.records import Cause, Interaction, JudgeRole, Report, Status
+from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeRole, Report, Status
 from ragmonitor.runtime.guard import contained
-from ragmonitor.runtime.protocols import Finished, Judge
+from ragmonitor.runtime.protocols import Finished
 from ragmonitor.runtime.queues import Notes
 
 if TYPE_CHECKING:
@@ -27,62 +27,15 @@ def is_probe(finished: Finished) -> bool:
     return getattr(finished, "is_probe", False) is True
 
 
-class LedgerNotes:
-    """Notes of what was not taken, and of what was decided of answers, from any thread.
+class Ledger:
+    """The accounts of one pipeline, and the notes of what it was not given.
 
-    They take no lock: this is the request path, or a finaliser that runs while its own thread holds
-    a lock of the counters. Others count them, now and then and before each scrape.
+    Notes take no lock: they are made on the request path, or in a finaliser that runs while its own
+    thread holds a lock of the counters. They are counted now and then, and before each scrape.
     """
 
-    def __init__(self) -> None:
-        self._given_up: Notes[str] = Notes()
-        self._refused: Notes[tuple[str, Status, Cause]] = Notes()
-        self._checks: Notes[tuple[str, str]] = Notes()
-        self._all: tuple[Notes[Any], ...] = self._given_up, self._refused, self._checks
-
-    def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken; the answer to a golden question is no traffic."""
-        let_go: Callable[[], None] | None = getattr(finished, "release", None)
-        if let_go is not None:
-            let_go()  # of its runs, which a cycle may hold
-        if is_probe(finished):
-            self.give_up("probe")
-        else:
-            self.note_refused(finished.framework, finished.status, cause)
-
-    def note_refused(self, framework: str, status: Status, cause: Cause) -> None:
-        """Note an interaction that is not taken."""
-        self._refused.note((framework, status, cause))
-
-    def give_up(self, reason: str, n: int = 1) -> None:
-        """Note runs that were given up."""
-        self._given_up.note(reason, n)
-
-    def note_check(self, of: str, outcome: str) -> None:
-        """Note what was decided of answers, or of sentences, before they were seen."""
-        self._checks.note((of, outcome))
-
-    def take(self) -> tuple[dict[Any, int], ...]:
-        """Return what was noted since the last time, as `take_over` takes it."""
-        return tuple(dict(notes.take()) for notes in self._all)
-
-    def take_over(self, *noted: Mapping[Any, int]) -> None:
-        """Note what another process, or another stage of this one, has noted."""
-        for notes, counted in zip(self._all, noted, strict=True):
-            for each, n in counted.items():
-                notes.note(each, n)
-
-    def clear(self) -> None:
-        """Forget everything; for a forked child, whose parent keeps what it took."""
-        for notes in self._all:
-            notes.clear()
-
-
-class Ledger(LedgerNotes):
-    """The accounts of one worker, and the notes of what it was not given."""
-
     def __init__(
-        self, meters: PrometheusExporter, entries: Table, judges: Callable[[], Sequence[Judge]]
+        self, meters: PrometheusExporter, entries: Table, judges: Sequence[JudgeIdentity]
     ) -> None:
         """Owe nothing yet.
 
@@ -91,29 +44,68 @@ class Ledger(LedgerNotes):
             entries: The evaluators.
             judges: Who reports on every interaction, in the order of `ROLES`.
         """
-        super().__init__()
         self._meters = meters
         self._entries = entries
-        self._judges = judges
+        self._judges = dict(zip(ROLES, judges, strict=False))
         self._open: dict[int, Account] = {}
+        self._notes: Notes[tuple[Any, ...]] = Notes()
 
-    def clear(self) -> None:
-        """Forget everything; for a forked child, whose parent keeps what it took."""
-        super().clear()
-        self._open = {}
+    # --- notes ----------------------------------------------------------------------------------
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken, and tell who sent it that nothing is owed."""
-        super().refuse(finished, cause)
-        closed: Callable[[], None] | None = getattr(finished, "closed", None)
-        if closed is not None:
-            closed()
+        """Note an interaction that is not taken; the answer to a golden question is no traffic."""
+        # It lets go of its runs, which a cycle may hold, or tells who sent it.
+        for name in ("release", "closed"):
+            if (call := getattr(finished, name, None)) is not None:
+                call()
+        if is_probe(finished):
+            self.give_up("probe")
+        else:
+            self.note_refused(finished.framework, finished.status, cause)
 
-    # --- counting -------------------------------------------------------------------------------
+    def note_refused(self, framework: str, status: Status, cause: Cause) -> None:
+        """Note an interaction that is not taken."""
+        self._notes.note(("refused", framework, status, cause))
+
+    def give_up(self, reason: str, n: int = 1) -> None:
+        """Note runs that were given up."""
+        self._notes.note(("dropped", reason), n)
+
+    def note_check(self, of: str, outcome: str) -> None:
+        """Note what was decided of answers, or of sentences, before they were seen."""
+        self._notes.note(("check", of, outcome))
+
+    def take(self) -> list[tuple[Sequence[Any], int]]:
+        """Return what was noted since the last time, as `take_over` takes it."""
+        return [*self._notes.take().items()]
+
+    def take_over(self, noted: Iterable[tuple[Sequence[Any], int]]) -> None:
+        """Note what another process has noted."""
+        for key, n in noted:
+            self._notes.note(tuple(key), n)
+
+    def count_notes(self) -> None:
+        """Count what was noted."""
+        count: dict[str, Callable[..., None]] = {
+            "dropped": self._meters.dropped,
+            "check": self._meters.checked,
+            "refused": self._count_refused,
+        }
+        for (kind, *labels), n in self._notes.take().items():
+            with contained("count"):
+                count[kind](*labels, n)
+
+    def _count_refused(self, framework: str, status: Status, cause: str, n: int) -> None:
+        self.captured(framework, status, n)
+        for role in self._judges:
+            self.unscored(role, Cause(cause), n)
+        self._meters.dropped(str(cause), n)
+
+    # --- accounts -------------------------------------------------------------------------------
 
     def open(self, finished: Finished) -> Account:
         """Return the account of an interaction that was taken; to be closed."""
-        account = Account(self, finished)
+        account = Account(self, finished, () if is_probe(finished) else ("capture", *self._judges))
         self._open[id(account)] = account
         return account
 
@@ -126,25 +118,6 @@ class Ledger(LedgerNotes):
                 return
             account.close(cause)
 
-    def count_notes(self) -> None:
-        """Count what was noted."""
-        for reason, n in self._given_up.take().items():
-            with contained("count"):
-                self._meters.dropped(reason, n)
-        for (of, outcome), n in self._checks.take().items():
-            with contained("count"):
-                self._meters.checked(of, outcome, n)
-        for (framework, status, cause), n in self._refused.take().items():
-            with contained("count"):
-                self._meters.dropped(cause.value, n)
-            self.captured(framework, status, n)
-            for role in self.roles():
-                self.unscored(role, cause, n)
-
-    def roles(self) -> tuple[JudgeRole, ...]:
-        """Return who reports on every interaction."""
-        return ROLES[: len(self._judges())]
-
     def captured(self, framework: str, status: Status, n: int = 1) -> None:
         """Count interactions."""
         with contained("count"):
@@ -153,13 +126,11 @@ class Ledger(LedgerNotes):
     def unscored(self, role: JudgeRole, cause: Cause, n: int = 1) -> None:
         """Count that a judge scored nothing."""
         with contained("count"):
-            identity = self._judges()[ROLES.index(role)].identity
-            self._meters.evaluations(unscored(self._entries, identity, cause), n)
+            self._meters.evaluations(unscored(self._entries, self._judges[role], cause), n)
 
     def forget(self, account: Account) -> None:
         """Have an account closed that owes nothing more."""
         self._open.pop(id(account), None)
-        account.tell()
 
 
 class Account:
@@ -167,15 +138,15 @@ class Account:
 
     __slots__ = ("_framework", "_is_closed", "_ledger", "_on_closed", "_owed", "_status")
 
-    def __init__(self, ledger: Ledger, finished: Finished) -> None:
+    def __init__(
+        self, ledger: Ledger, finished: Finished, owed: Iterable[JudgeRole | Literal["capture"]]
+    ) -> None:
         self._ledger = ledger
         self._framework, self._status = finished.framework, finished.status
         self._is_closed = False
         self._on_closed: Callable[[], None] | None = getattr(finished, "closed", None)
         # Popping a key is atomic: of two threads that pay, one does.
-        self._owed: dict[JudgeRole | Literal["capture"], None] = dict.fromkeys(
-            () if is_probe(finished) else ("capture", *ledger.roles())
-        )
+        self._owed = dict.fromkeys(owed)
 
     def captured(self, interaction: Interaction) -> bool:
         """Count it as what it turned out to be; return False if somebody closed the account."""
@@ -187,28 +158,27 @@ class Account:
         """Return whether a report may be counted: once of each judge, and before the end."""
         return self._pays(report.role) if report.role in ROLES else not self._is_closed
 
-    def tell(self) -> None:
-        """Tell who sent the interaction that nothing more is owed; once."""
-        on_closed, self._on_closed = self._on_closed, None
-        if on_closed is not None:
-            on_closed()
-
     def void(self) -> None:
         """Close it without a count: it was no interaction."""
         self._is_closed = True
         self._owed.clear()
-        self._ledger.forget(self)
+        self._end()
 
-    def close(self, cause: Cause) -> bool:
-        """Count what is still owed as unscored; return whether anything was."""
+    def close(self, cause: Cause) -> None:
+        """Count what is still owed as unscored, and tell who sent the interaction."""
         self._is_closed = True
-        self._ledger.forget(self)
         if self._pays("capture"):
             self._ledger.captured(self._framework, self._status)
-        left = [role for role in ROLES if self._pays(role)]
-        for role in left:
-            self._ledger.unscored(role, cause)
-        return bool(left)
+        for role in ROLES:
+            if self._pays(role):
+                self._ledger.unscored(role, cause)
+        self._end()
+
+    def _end(self) -> None:
+        self._ledger.forget(self)
+        on_closed, self._on_closed = self._on_closed, None
+        if on_closed is not None:
+            on_closed()
 
     def _pays(self, debt: JudgeRole | Literal["capture"]) -> bool:
         return self._owed.pop(debt, self) is None

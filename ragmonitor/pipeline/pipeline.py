@@ -28,10 +28,7 @@ from ragmonitor.evaluators import table
 from ragmonitor.export import NewestReports
 from ragmonitor.judges.every_answer import MAX_WAITING
 from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
-from ragmonitor.pipeline.exports import Exports
-from ragmonitor.pipeline.judging import JudgeRunner, ReadingEngine
-from ragmonitor.pipeline.ledger import Ledger
-from ragmonitor.pipeline.wiring import (
+from ragmonitor.pipeline.build import (
     builtin_judge,
     estimates_of,
     exporters_of,
@@ -44,6 +41,9 @@ from ragmonitor.pipeline.wiring import (
     traces_of,
     view_of,
 )
+from ragmonitor.pipeline.exports import Exports
+from ragmonitor.pipeline.judging import JudgeRunner, ReadingEngine
+from ragmonitor.pipeline.ledger import Ledger
 from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Snapshot
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.apart import run, within
@@ -131,7 +131,7 @@ class Pipeline:
         """The windowed means and the alarms."""
         self._causes = next(each for each in self.estimates.parts if isinstance(each, Causes))
         incidents.explain = self._causes.explain
-        self.ledger = Ledger(self.meters, entries, lambda: self._judges)
+        self.ledger = Ledger(self.meters, entries, [each.identity for each in self._judges])
         """The accounts, and the notes of what was not taken."""
         self.meters.count_first(self.ledger.count_notes)
         self._exports = Exports(

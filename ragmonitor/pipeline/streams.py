@@ -1,22 +1,19 @@
-"""Records on Redis Streams (Redis 7): a stream, a consumer group, and a stream of what was buried.
+"""Records on Redis Streams (Redis 7): a stream and a consumer group.
 
 No unread record is ever trimmed (`MAXLEN` drops them without a word): what is settled is deleted,
-and what does not fit is refused. Of what was buried the newest ten thousand are kept.
-See docs/scaling.md for how to set up the server.
+and what does not fit is refused. See docs/scaling.md for how to set up the server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.errors import SettingsError, StreamError
 from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, is_redis, redis_client
-from ragmonitor.semconv.metrics import STREAM_OLDEST_SECONDS, STREAM_RECORDS, STREAM_UP
 from ragmonitor.settings import Settings
 from ragmonitor.store.interface import SCHEMA
 
@@ -25,10 +22,6 @@ GROUP: Final = "workers"
 MAX_RECORDS: Final = 1_000_000
 """Records on the stream beyond which further ones are refused; an ordinary one has 3 kB."""
 _DATA: Final = b"r"
-_LAST: Final = f"{2**64 - 1}-0"
-"""Behind it there is no record."""
-_MAX_OPEN: Final = 10_000
-"""Records among which stale ones are looked for, oldest first."""
 
 # KEYS: records. ARGV: group, entries. Also on a server that is full.
 _SETTLE: Final = """#!lua flags=allow-oom
@@ -37,17 +30,11 @@ for at = 2, #ARGV do
   redis.call('XACK', KEYS[1], ARGV[1], ARGV[at])
 end
 """
-# KEYS: records, buried. ARGV: group, entry, data, reason.
-_BURY: Final = """#!lua flags=allow-oom
-redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])
-if redis.call('XDEL', KEYS[1], ARGV[2]) == 0 then return end
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', 10000, '*', 'r', ARGV[3], 'why', ARGV[4])
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One record, handed to a consumer until it is settled or buried."""
+    """One record, handed to a consumer until it is settled."""
 
     id: str
     """The stream's own."""
@@ -58,25 +45,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """The number of records in each state: stored = waiting + open + settled + buried."""
+    """The number of records in each state: stored = waiting + open + settled."""
 
     waiting: int
     """Records that no consumer has had."""
     open: int
     """Records that a consumer has, and has not settled."""
-    buried: int
     oldest_s: float
     """Age of the oldest record that waits or is open, in seconds; 0: there is none."""
-
-    def gauges(self) -> tuple[GaugeValue, ...]:
-        """Return the series of a stream that can be reached."""
-        return (
-            GaugeValue(name=STREAM_UP, value=1),
-            GaugeValue.of(STREAM_RECORDS, self.waiting, state="waiting"),
-            GaugeValue.of(STREAM_RECORDS, self.open, state="open"),
-            GaugeValue.of(STREAM_RECORDS, self.buried, state="buried"),
-            GaugeValue(name=STREAM_OLDEST_SECONDS, value=self.oldest_s),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +103,9 @@ class RedisStream:
         self._redis, self._errors = redis_client(url, setting="send_to")
         # One slot of a cluster, whatever the service is called.
         self._key = f"ragmonitor:{SCHEMA}:{{{service}}}:records"
-        self._buried_key = f"ragmonitor:{{{service}}}:buried"
         self._max_records = max_records
         self._length = 0
+        self._claimed_up_to = "0-0"
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:
@@ -166,14 +142,14 @@ class RedisStream:
     def take(
         self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None
     ) -> Sequence[Delivery]:
-        """Return records for a consumer: first those that others let lie, then new ones.
+        """Return records for a consumer: first those that somebody let lie, then new ones.
 
         Args:
-            consumer: Who takes them; its own are not given to it twice.
+            consumer: Who takes them.
             max_items: At most so many.
             wait_s: Wait so long for the first, if there is none.
-            stale_s: What another consumer has in hand is taken from it, once nothing was heard of
-                that consumer for so long; None: new ones only.
+            stale_s: Records that nobody has renewed for so long are taken over; None: new ones
+                only.
         """
         with self._reported("read"):
             stale = [] if stale_s is None else self._claim(consumer, max_items, stale_s)
@@ -195,6 +171,32 @@ class RedisStream:
             ]
             return [*stale, *new]
 
+    def _claim(self, consumer: str, max_items: int, stale_s: float) -> list[Delivery]:
+        """Take over records that were not renewed: a look at some of them, then at the next."""
+        idle_ms = int(stale_s * 1e3)
+        self._claimed_up_to, claimed, *_ = self._grouped(
+            lambda: self._redis.xautoclaim(
+                self._key, GROUP, consumer, idle_ms, self._claimed_up_to, count=max_items
+            )
+        )
+        if not claimed:
+            return []
+        first, last = claimed[0][0], claimed[-1][0]
+        pending = self._redis.xpending_range(
+            self._key, GROUP, min=first, max=last, count=10 * max_items, consumername=consumer
+        )
+        counts = {each["message_id"]: each["times_delivered"] for each in pending}
+        return [
+            Delivery(id=id_.decode(), data=values.get(_DATA, b""), deliveries=counts.get(id_, 1))
+            for id_, values in claimed
+        ]
+
+    def renew(self, consumer: str, ids: Collection[str]) -> None:
+        """Have the server note that a consumer still works on records."""
+        if ids:
+            with self._reported("read"):
+                self._redis.xclaim(self._key, GROUP, consumer, 0, [*ids], justid=True)
+
     def _grouped(self, call: Callable[[], Any]) -> Any:
         """Return the reply, after making the group if there is none.
 
@@ -212,74 +214,20 @@ class RedisStream:
                 raise
         return call()
 
-    def held(self, consumer: str, besides: Container[str]) -> Sequence[Delivery]:
-        """Return once more what a consumer has by the stream's account: a reply may be lost.
-
-        Args:
-            consumer: Who asks.
-            besides: Ids of records that it knows to have.
-        """
-        with self._reported("read"):
-            return self._claimed(consumer, _MAX_OPEN, 0, {consumer.encode()}, besides)
-
-    def _claim(self, consumer: str, max_items: int, stale_s: float) -> list[Delivery]:
-        """Take records over from consumers that have not been heard of for so long."""
-        idle_ms = int(stale_s * 1e3)
-        consumers = self._grouped(lambda: self._redis.xinfo_consumers(self._key, GROUP))
-        gone = {each["name"] for each in consumers if each["idle"] >= idle_ms}
-        return self._claimed(consumer, max_items, idle_ms, gone - {consumer.encode()})
-
-    def _claimed(
-        self,
-        consumer: str,
-        max_items: int,
-        idle_ms: int,
-        owners: Container[bytes],
-        besides: Container[str] = (),
-    ) -> list[Delivery]:
-        """Take over the oldest records of some owners."""
-        pending = self._grouped(
-            lambda: self._redis.xpending_range(
-                self._key, GROUP, min="-", max="+", count=_MAX_OPEN, idle=idle_ms or None
-            )
-        )
-        counts = {
-            each["message_id"]: each["times_delivered"]
-            for each in pending
-            if each["consumer"] in owners and each["message_id"].decode() not in besides
-        }
-        if not (ids := list(counts)[:max_items]):
-            return []
-        claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
-        return [
-            Delivery(id=id_.decode(), data=values.get(_DATA, b""), deliveries=counts[id_] + 1)
-            for id_, values in claimed
-            if values
-        ]
-
     def settle(self, ids: Collection[str]) -> None:
         """Forget records: they are done."""
         if ids:
             with self._reported("settled"):
                 self._redis.eval(_SETTLE, 1, self._key, GROUP, *ids)
 
-    def bury(self, delivery: Delivery, reason: str) -> None:
-        """Put a record aside, to be looked at; it is delivered to nobody."""
-        with self._reported("written"):
-            self._redis.eval(
-                _BURY, 2, self._key, self._buried_key,
-                GROUP, delivery.id, delivery.data, reason,
-            )  # fmt: skip
-
     def state(self) -> StreamState:
         """Return how much is where."""
         with self._reported("read"):
-            length, pending, buried, first, (now_s, _) = self._grouped(self._counts)
+            length, pending, first, (now_s, _) = self._grouped(self._counts)
         stored_ms = int(first[0][0].partition(b"-")[0]) if first else now_s * 1_000
         return StreamState(
             waiting=max(0, length - pending["pending"]),
             open=pending["pending"],
-            buried=buried,
             oldest_s=max(0.0, now_s - stored_ms / 1e3),
         )
 
@@ -287,17 +235,9 @@ class RedisStream:
         pipeline = self._redis.pipeline(transaction=False)
         pipeline.xlen(self._key)
         pipeline.xpending(self._key, GROUP)
-        pipeline.xlen(self._buried_key)
         pipeline.xrange(self._key, count=1)
         pipeline.time()
         return pipeline.execute()
-
-    def stay(self, consumer: str) -> None:
-        """Have the server note that a consumer is alive: it asks for records that are not there."""
-        with self._reported("read"):
-            self._grouped(
-                lambda: self._redis.xreadgroup(GROUP, consumer, {self._key: _LAST}, count=1)
-            )
 
     def server(self) -> RedisSetup:
         """Return how the server is set up, as far as promises rest on it."""

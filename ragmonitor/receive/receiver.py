@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
 from ragmonitor.export.view.access import Access, is_loopback
-from ragmonitor.pipeline.back_half.stream_sender import StreamSender
 from ragmonitor.pipeline.pipeline import Pipeline
+from ragmonitor.pipeline.stream_sender import StreamSender
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces
 from ragmonitor.receive.span_intake import SpanIntake

@@ -16,6 +16,7 @@ from ragmonitor.records import (
     SpanReference,
 )
 from ragmonitor.runtime.errors import FeedbackError
+from ragmonitor.runtime.printable import encodable
 
 PEOPLE: Final = JudgeIdentity(name="people", version="1", kind="HUMAN")
 """The judge in scores that are made of feedback."""
@@ -166,7 +167,7 @@ def feedback_of(
         interaction_id=key,
         score=score,
         label=label,
-        comment=comment[:MAX_COMMENT_CHARACTERS],
+        comment=encodable(comment[:MAX_COMMENT_CHARACTERS]),
         kind=kind,
         at_s=at_s,
     )

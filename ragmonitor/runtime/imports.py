@@ -1,12 +1,10 @@
-"""Imports what a command or a setting names, and modules that take seconds to load."""
+"""Imports what a command or a setting names."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ragmonitor.runtime.errors import InputError
@@ -33,23 +31,3 @@ def imported(name: str, *, option: str = "") -> Any:
     except (Exception, SystemExit) as error:  # a script's `sys.exit(0)` is no success of ours
         raise InputError(f"{option} {name}: {type(error).__name__}: {error}".lstrip()) from error
     return found
-
-
-_after: dict[str, list[Callable[[ModuleType], None]]] = {}
-
-
-def load(name: str) -> ModuleType:
-    """Return the module, imported if need be; to be called on a thread that may take its time.
-
-    Raises:
-        ImportError: There is none.
-    """
-    module = import_module(name)
-    for call in _after.pop(name, ()):
-        call(module)
-    return module
-
-
-def after(name: str, call: Callable[[ModuleType], None]) -> None:
-    """Have `call` called with the module when it is loaded here for the first time."""
-    _after.setdefault(name, []).append(call)

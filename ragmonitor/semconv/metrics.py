@@ -453,8 +453,7 @@ QUEUE_DEPTH: Final = _operation(
 )
 STREAM_RECORDS: Final = _operation(
     "ragmonitor_stream_records",
-    "Records on the stream, by state: waiting, open (taken by a worker), or buried (put aside; the "
-    "worker's log says why).",
+    "Records on the stream, by state: waiting, or open (taken by a worker).",
     "state",
     unit="records",
 )

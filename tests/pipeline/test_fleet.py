@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Interaction
 from ragmonitor.redaction import Redactor
@@ -92,7 +92,7 @@ class Fleet:
 
     def _is_empty(self) -> bool:
         state = self.stream.state()
-        return state.waiting + state.open + state.buried == 0
+        return state.waiting + state.open == 0
 
 
 @pytest.fixture

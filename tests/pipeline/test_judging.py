@@ -93,7 +93,7 @@ def test_a_fallback_reads_what_the_judge_s_provider_fails_to(servers, reports, m
 def test_a_dead_judge_is_down_before_the_coin(servers, reports, monitors, monkeypatch):
     """What comes then had no chance, is counted as `judge_down`, and the gauge says why."""
     servers[0].always(refused(401))
-    monkeypatch.setattr("ragmonitor.pipeline.wiring.wired_judges.CONCURRENCY", 1)
+    monkeypatch.setattr("ragmonitor.pipeline.build.CONCURRENCY", 1)
     monitor = monitors()
     for number in range(7):
         observe(monitor, number)

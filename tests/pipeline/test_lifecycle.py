@@ -165,7 +165,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
 
     def collect():
         counters = monitor._back.meters._instruments
-        with counters._lock, monitor._back.ledger._refused._adding:
+        with counters._lock, monitor._back.ledger._notes._adding:
             for _ in range(3):
                 cycle = [Stream()]
                 cycle.append(cycle)

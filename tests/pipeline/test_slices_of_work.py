@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.pipeline.back_half import choice
+from ragmonitor.pipeline import placement
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.runtime import lock_slices
 from tests.support.stories import interaction
@@ -32,7 +32,7 @@ def test_a_worker_beside_an_application_gives_the_lock_back_at_each_sentence(
     pauses, monkeypatch, is_apart
 ):
     """And nobody else pauses for it: the request's thread does not."""
-    monkeypatch.setattr(choice, "Pipeline", functools.partial(Pipeline, is_apart=is_apart))
+    monkeypatch.setattr(placement, "Pipeline", functools.partial(Pipeline, is_apart=is_apart))
     answer = " ".join(f"Parcel {n} weighs {n + 3} kg." for n in range(SENTENCES))
     with Monitor(service="test", server=False, worker="thread") as monitor:
         monitor.observe(interaction(answer=answer))

@@ -19,10 +19,10 @@ from typing import Self
 import pytest
 
 from ragmonitor import Chunk, Monitor, Scored, ServerSettings, SettingsError
-from ragmonitor.pipeline.back_half import sender as back_sender
-from ragmonitor.pipeline.back_half import stream_sender, stream_worker
-from ragmonitor.pipeline.back_half.stream_sender import StreamSender
-from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline import sender as back_sender
+from ragmonitor.pipeline import stream_sender, stream_worker
+from ragmonitor.pipeline.stream_sender import StreamSender
+from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError
@@ -123,18 +123,18 @@ def test_what_leaves_the_application_is_redacted(server: RedisServer):
     stream.close()
 
 
-def test_a_record_that_workers_died_of_is_buried(monkeypatch):
-    """After three deliveries, with its framework and status kept in the counts."""
+def test_a_record_that_workers_died_of_is_given_up(monkeypatch):
+    """After ten deliveries, with its framework and status kept in the counts."""
     monkeypatch.setattr(stream_worker, "STALE_S", 0.0)
     stream = InMemoryStream()
     (one,) = answers(1)
     stream.put([encode(one)])
-    for number in range(3):
+    for number in range(10):
         assert stream.take(f"died {number}", 9, wait_s=0, stale_s=0)
     work = Work(stream).drained()
     assert not work.reports.reports
     assert work.counted(framework="python", status="ok") == 1
-    assert stream.state().buried == 1
+    assert stream.state().open == 0
 
 
 class BrokenStream(InMemoryStream):
@@ -183,7 +183,7 @@ def test_an_outage_costs_nothing_as_long_as_there_is_room(broken: BrokenStream, 
 
 
 def test_what_finds_no_room_in_an_outage_is_counted(broken: BrokenStream):
-    """As unscored, cause `stream_down`, here and not by the worker."""
+    """As unscored, here and not by the worker; what waits at the end, too."""
     back = sender(broken, size=10)
     back.put(finished(answers(1)[0]))
     until("it was tried", lambda: back._is_down)
@@ -192,7 +192,7 @@ def test_what_finds_no_room_in_an_outage_is_counted(broken: BrokenStream):
     assert not back.flush(0.01)
     back.close(0.5)
     found = outcomes(back.registry, evaluator="faithfulness", judge="builtin")
-    assert found == {"stream_down": 31}
+    assert found == {"queue_full": 20, "shutdown": 11}
     assert total(back.registry, "ragmonitor_interactions_total") == 31
 
 

@@ -20,12 +20,10 @@ from typing import Any
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.pipeline.back_half import sender as back_sender
-from ragmonitor.pipeline.back_half import worker_sender
-from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
-from ragmonitor.pipeline.back_half.line import Line
-from ragmonitor.pipeline.back_half.setup import described, restored
-from ragmonitor.pipeline.back_half.worker_sender import WorkerSender
+from ragmonitor.pipeline import sender as back_sender
+from ragmonitor.pipeline import worker_sender
+from ragmonitor.pipeline.placement import described, restored
+from ragmonitor.pipeline.worker_sender import Channel, ChannelError, Line, WorkerSender
 from ragmonitor.runtime import wire
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
@@ -138,7 +136,7 @@ def test_settings_reach_a_worker_unchanged() -> None:
         state="/tmp/state",
         server={"ui": True, "token": "t" * 32},
     )
-    there = restored(wire.decode_message(wire.encode_message(described(settings))))
+    there = restored(described(settings))
     for name in Settings.model_fields:
         if name not in ("evaluators", "content"):
             assert getattr(there, name) == getattr(settings, name)
@@ -187,7 +185,7 @@ def test_a_full_queue_holds_neither_the_application_nor_a_scrape() -> None:
         assert time.monotonic() - began_s < 2
         assert not monitor.flush(0.2)
         os.kill(pid, signal.SIGCONT)
-        assert sums(monitor)[0] > 100  # while it works off the rest
+        until("it shows, while the rest is worked off", lambda: sums(monitor)[0] > 100)
         assert monitor.flush(30)
         captured, found = sums(monitor)
     assert captured == found.total() == 201
@@ -241,7 +239,7 @@ def test_a_worker_that_cannot_start_holds_nothing(monkeypatch, tmp_path, caplog)
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr("ragmonitor.pipeline.back_half.line.sys.executable", str(broken))
+    monkeypatch.setattr("ragmonitor.pipeline.worker_sender.sys.executable", str(broken))
     monitor = Monitor(**QUIET, worker="process")
     answer(monitor)
     until("it was tried", lambda: "worker" in caplog.text)
@@ -356,7 +354,7 @@ def test_a_fault_at_any_step_loses_no_answer(step, error, monkeypatch) -> None:
 
     monkeypatch.setattr(where, name, failing)
     monkeypatch.setattr("ragmonitor.runtime.supervised.FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("ragmonitor.pipeline.back_half.sender.TICK_S", 0.05)
+    monkeypatch.setattr("ragmonitor.pipeline.sender.TICK_S", 0.05)
     monitor = Monitor(**QUIET, worker="process")
     try:
         for _ in range(3):
@@ -375,29 +373,6 @@ def test_a_fault_at_any_step_loses_no_answer(step, error, monkeypatch) -> None:
     assert found["scored"] >= 1
 
 
-def test_a_descriptor_that_the_application_has_reused_is_not_written_to(tmp_path, caplog) -> None:
-    """A daemon closes all that is open; its own file gets our number, and none of our bytes."""
-    with Monitor(**QUIET, worker="process") as monitor:
-        answer(monitor)
-        assert monitor.flush(30)
-        line = sender(monitor)._line
-        assert line is not None
-        number = line.channel._socket.fileno()
-        with (tmp_path / "file").open("wb") as file:
-            os.dup2(file.fileno(), number)
-            for _ in range(3):
-                answer(monitor)
-            until("another worker is there", lambda: sender(monitor)._line not in {None, line})
-            assert monitor.flush(30)
-            os.fstat(number)  # it is the application's
-            os.close(number)
-        assert (tmp_path / "file").read_bytes() == b""
-        captured, found = sums(monitor)
-    assert captured >= found["scored"] >= 2
-    assert captured == found.total()
-    assert caplog.text.count("has closed the socket of its worker") == 1
-
-
 def test_bytes_that_are_no_frame_end_a_connection_and_no_more() -> None:
     """A length beyond any record, and half a frame."""
     for data in (b"\xff\xff\xff\xff", b"\x00\x00\x00\x09half"):
@@ -406,7 +381,7 @@ def test_bytes_that_are_no_frame_end_a_connection_and_no_more() -> None:
             ours.sendall(data)
             ours.shutdown(socket.SHUT_WR)
             channel = Channel(theirs)
-            channel.serve({})
+            assert not [*channel.frames()]
             assert not channel.is_open
 
 

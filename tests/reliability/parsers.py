@@ -30,10 +30,9 @@ from ragmonitor.offline.shapes import read_file
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import InputError, WireError
-from ragmonitor.runtime.wire import decode, decode_report, encode, encode_report
+from ragmonitor.runtime.wire import decode, encode
 from ragmonitor.stats.labels import Label, read_labels, seal
 from tests.support.stories import interaction
-from tests.unit.export.examples import report
 
 CORPUS: Final = Path(__file__).parent / "corpus"
 """Inputs that once found a defect, by parser; they are tried again each time."""
@@ -233,15 +232,9 @@ def parsers() -> dict[str, Parser]:
         ),
         "wire record": Parser(
             read=decode,
-            examples=(encode(interaction()), encode(interaction(), compressed=True)),
+            examples=(encode(interaction()),),
             refuses=(WireError,),
             pieces=(b"\x91", b"\xdd\xff\xff\xff\xff", b"\xc7\xff\x02", b"\xc1i\x01\x00"),
-        ),
-        "wire report": Parser(
-            read=decode_report,
-            examples=(encode_report(report()),),
-            refuses=(WireError,),
-            pieces=(b"\x91", b"\xdd\xff\xff\xff\xff", b"\xc7\xff\x02", b"\xc1r\x01\x00"),
         ),
         "span": Parser(
             read=_span,

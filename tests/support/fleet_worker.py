@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ragmonitor import Budget, JudgeSettings
-from ragmonitor.pipeline.back_half import stream_worker
-from ragmonitor.pipeline.back_half.stream_worker import StreamWorker
+from ragmonitor.pipeline import stream_worker
+from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import AlarmEvent, Assessment, Interaction
 from ragmonitor.redaction import Redactor
@@ -89,7 +89,7 @@ def settings_of(
 def main(url: str, folder: str, calls_per_day: str) -> None:
     """Work until asked to stop, and print what was counted."""
     stream_worker.STALE_S, stream_worker.RENEW_S = 2.0, 0.4
-    stream_worker.CLAIM_S, stream_worker.LOOK_S = 0.5, 1.0
+    stream_worker.CLAIM_S = 0.5
     # A record may be in the hands of more than three who are killed, and is none that kills.
     stream_worker.MAX_DELIVERIES = 100
     settings = settings_of(Path(folder), calls_per_day=float(calls_per_day), send_to=url)

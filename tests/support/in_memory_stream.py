@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ragmonitor.pipeline.streams import Delivery, StreamState
@@ -17,6 +17,7 @@ class _Entry:
     stored_s: float
     consumer: str = ""
     deliveries: int = 0
+    renewed_s: float = 0.0
 
 
 class InMemoryStream:
@@ -30,8 +31,6 @@ class InMemoryStream:
         self._changed = threading.Condition()
         self._numbers = itertools.count(1)
         self._entries: dict[str, _Entry] = {}
-        self._buried: dict[str, str] = {}
-        self._heard_s: dict[str, float] = {}
 
     def put(self, records: Sequence[bytes]) -> int:
         """Store records."""
@@ -45,7 +44,7 @@ class InMemoryStream:
     def take(
         self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None
     ) -> Sequence[Delivery]:
-        """Return stale records of others, then new ones."""
+        """Return stale records, then new ones."""
         with self._changed:
             taken = self._take(consumer, max_items, stale_s)
             if not taken and wait_s > 0:
@@ -54,43 +53,32 @@ class InMemoryStream:
         return taken
 
     def _take(self, consumer: str, max_items: int, stale_s: float | None) -> list[Delivery]:
-        now = self._heard_s[consumer] = self._clock()
+        now = self._clock()
         stale = [
             id_
             for id_, each in self._entries.items()
-            if stale_s is not None
-            and each.consumer not in ("", consumer)
-            and now - self._heard_s.get(each.consumer, 0.0) >= stale_s
+            if stale_s is not None and each.consumer and now - each.renewed_s >= stale_s
         ]
         new = [id_ for id_, each in self._entries.items() if not each.consumer]
-        return self._delivered(consumer, (*stale, *new)[:max_items])
-
-    def held(self, consumer: str, besides: Container[str]) -> Sequence[Delivery]:
-        """Return what a consumer has, without what it knows of."""
-        with self._changed:
-            own = [id_ for id_, each in self._entries.items() if each.consumer == consumer]
-            return self._delivered(consumer, [id_ for id_ in own if id_ not in besides])
-
-    def _delivered(self, consumer: str, ids: Sequence[str]) -> list[Delivery]:
         taken = []
-        for id_ in ids:
+        for id_ in (*stale, *new)[:max_items]:
             entry = self._entries[id_]
-            entry.consumer = consumer
+            entry.consumer, entry.renewed_s = consumer, now
             entry.deliveries += 1
             taken.append(Delivery(id=id_, data=entry.data, deliveries=entry.deliveries))
         return taken
+
+    def renew(self, consumer: str, ids: Collection[str]) -> None:
+        """Note that a consumer still works on records."""
+        with self._changed:
+            for entry in filter(None, map(self._entries.get, ids)):
+                entry.consumer, entry.renewed_s = consumer, self._clock()
 
     def settle(self, ids: Collection[str]) -> None:
         """Forget records."""
         with self._changed:
             for id_ in ids:
                 self._entries.pop(id_, None)
-
-    def bury(self, delivery: Delivery, reason: str) -> None:
-        """Put a record aside."""
-        with self._changed:
-            if self._entries.pop(delivery.id, None) is not None:
-                self._buried[delivery.id] = reason
 
     def state(self) -> StreamState:
         """Return how much is where."""
@@ -102,14 +90,8 @@ class InMemoryStream:
             return StreamState(
                 waiting=len(entries) - held,
                 open=held,
-                buried=len(self._buried),
                 oldest_s=max(0.0, now - oldest),
             )
-
-    def stay(self, consumer: str) -> None:
-        """Note that a consumer is alive."""
-        with self._changed:
-            self._heard_s[consumer] = self._clock()
 
     def close(self) -> None:
         """Keep everything: there is nothing to release."""

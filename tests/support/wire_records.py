@@ -9,24 +9,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ragmonitor.records import (
-    Assessment,
-    Cause,
     Chunk,
-    Diagnosis,
     Generation,
     Interaction,
-    JudgeIdentity,
     Message,
     Probe,
-    ReferenceReading,
-    ReferenceSentence,
-    Report,
     Retrieval,
-    SamplingDecision,
-    Scored,
-    SentenceVerdict,
     SpanReference,
-    Unscored,
     Usage,
 )
 
@@ -117,39 +106,6 @@ interactions = st.builds(
         expects_refusal=st.booleans(),
         knows_chunks=st.booleans(),
     ),
-)
-
-identities = st.builds(
-    JudgeIdentity, name=texts, version=texts, kind=st.sampled_from(["CODE", "LLM", "HUMAN"])
-)
-evaluations = st.builds(
-    Scored, evaluator=texts, judge=identities, score=numbers, explanation=texts
-) | st.builds(
-    Unscored, evaluator=texts, judge=identities, cause=st.sampled_from(Cause), detail=texts
-)
-assessments = st.builds(
-    Assessment,
-    judge=identities,
-    sentences=st.none() | _tuples(st.from_type(SentenceVerdict), 1),
-    reference=st.none()
-    | st.builds(
-        ReferenceReading,
-        answer_claims=_tuples(st.booleans()),
-        sentences=_tuples(st.from_type(ReferenceSentence), 1),
-    ),
-)
-reports = st.builds(
-    Report,
-    interaction=interactions,
-    judge=identities,
-    evaluations=_tuples(evaluations, 3),
-    assessment=st.none() | assessments,
-    decision=st.from_type(SamplingDecision),
-    diagnosis=st.none() | st.sampled_from(Diagnosis),
-    predicted=st.none() | numbers,
-    target=st.none() | spans,
-    role=st.sampled_from(["builtin", "sampled", "anchor"]),
-    late=st.booleans(),
 )
 
 

@@ -34,6 +34,6 @@ def test_the_import_of_a_monitor_loads_no_back_half():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     loaded = set(result.stdout.split())
-    behind = ("worker", "wiring", "judges", "estimation", "causes", "export", "evaluators")
+    behind = ("pipeline", "judges", "stats", "causes", "export", "evaluators")
     assert loaded.isdisjoint({*(f"ragmonitor.{each}" for each in behind), "prometheus_client"})
     assert len(loaded) <= 190

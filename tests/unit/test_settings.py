@@ -7,7 +7,7 @@ import pytest
 import ragmonitor
 from ragmonitor import Budget, JudgeSettings, ServerSettings
 from ragmonitor.evaluators import table
-from ragmonitor.pipeline.wiring import exporters_of
+from ragmonitor.pipeline.build import exporters_of
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.settings import OPTIONS, Settings
 from ragmonitor.testing import ListExporter

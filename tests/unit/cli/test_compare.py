@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.compare import Answer, pair
-from ragmonitor.pipeline.wiring import wired_judges
+from ragmonitor.pipeline import build
 from tests.support.refused_judge import RefusedJudge
 
 CHUNK = "The Eiffel Tower was built from 1887 to 1889. It is 330 metres tall."
@@ -101,7 +101,7 @@ def test_different_scoring_versions_are_not_compared(tmp_path, versions):
 
 def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):
     """Its reason is said, and the exit code is that of `ragmonitor score`."""
-    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    monkeypatch.setattr(build, "LlmJudge", RefusedJudge)
     result = run("compare", *versions, "--judge", "openai/x", "--budget-tokens", 10**6)
     assert result.exit_code == 1
     told = " ".join(result.stderr.split())

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.pipeline.wiring import wired_judges
+from ragmonitor.pipeline import build
 from tests.support.refused_judge import RefusedJudge
 
 APPLICATION = """
@@ -131,7 +131,7 @@ def test_a_service_gets_its_header_and_the_turns_before(folder):
 
 def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):
     """The comparison is not undecided: there is none."""
-    monkeypatch.setattr(wired_judges, "LlmJudge", RefusedJudge)
+    monkeypatch.setattr(build, "LlmJudge", RefusedJudge)
     before = Path("base.jsonl").read_bytes()
     words = ["--judge", "openai/x", "--budget-tokens", "1000000", "--save", "new.jsonl"]
     result = gate(baseline, "--baseline", "base.jsonl", "--json", *words)

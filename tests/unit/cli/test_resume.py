@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.pipeline.wiring import wired_judges
+from ragmonitor.pipeline import build
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError
 from tests.support import stories
@@ -69,7 +69,7 @@ class FakeLlm:
 @pytest.fixture
 def llm(monkeypatch):
     FakeLlm.asked, FakeLlm.failing, FakeLlm.version = (), frozenset(), "1"
-    monkeypatch.setattr(wired_judges, "LlmJudge", FakeLlm)
+    monkeypatch.setattr(build, "LlmJudge", FakeLlm)
     return FakeLlm
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.runtime.queues import MemoryQueue
-from ragmonitor.runtime.queues.memory import weight_of
+from ragmonitor.runtime.queues import MemoryQueue, weight_of
 
 
 def test_a_full_queue_refuses_and_keeps_the_oldest():

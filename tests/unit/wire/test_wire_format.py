@@ -139,57 +139,10 @@ def test_a_field_of_another_type_is_refused(change: Any):
         decode(rewritten(encode(TOWER), change))
 
 
-def test_what_messagepack_has_not_is_said():
-    """Half of a character, and an integer beyond 64 bits: PDFs and hashes give them."""
-    data = encode(replace(TOWER, chunks=(Chunk(text="a\ud800", metadata={"hash": 2**70}),)))
-    (chunk,) = decode(data).chunks
-    assert chunk == Chunk(text="a?", metadata={"hash": "an integer of 71 bits"})
-
-
-MEGABYTE = "x" * 2**20
-
-
-@pytest.mark.parametrize(
-    ("long", "kept"),
-    [
-        (
-            replace(
-                TOWER,
-                generations=(
-                    replace(TOWER.generations[0], input=(Message(role="user", text=4 * MEGABYTE),)),
-                ),
-            ),
-            ("query", "answer", "caller", "attributes", "capture_incomplete"),
-        ),
-        (
-            replace(
-                TOWER,
-                capture_incomplete=False,
-                not_shown=(Chunk(text=4 * MEGABYTE),),
-                chunks=(Chunk(text=3 * MEGABYTE),),
-            ),
-            ("query", "answer", "chunks", "caller", "attributes", "capture_incomplete"),
-        ),
-        (
-            replace(TOWER, answer=5 * MEGABYTE),
-            ("id", "query", "status", "usage", "caller", "target", "attributes", "tags"),
-        ),
-    ],
-    ids=["prompt", "not shown", "answer"],
-)
-def test_what_no_score_rests_on_is_cut_first(long: Interaction, kept: tuple[str, ...]):
-    """Prompts and metadata, then texts that the model did not see, then all beginnings only."""
-    data = encode(long)
-    found = decode(data)
-    assert len(data) <= MAX_BYTES + 4
-    assert [getattr(found, name) for name in kept] == [getattr(long, name) for name in kept]
-
-
-def test_what_a_score_rests_on_is_never_cut_silently():
-    """Where question, chunks or answer had to be cut, the record is incomplete."""
-    found = decode(encode(replace(TOWER, answer=5 * MEGABYTE, capture_incomplete=False)))
-    assert found.capture_incomplete
-    assert found.answer == "x" * 100_000
+def test_a_record_that_is_too_long_is_refused():
+    """By who writes it: it is counted there, and not cut."""
+    with pytest.raises(WireError, match="the limit is"):
+        encode(replace(TOWER, answer="x" * MAX_BYTES))
 
 
 def test_hostile_bytes_take_bounded_memory():

@@ -15,34 +15,32 @@ from uuid import uuid4
 
 from pydantic import SecretStr
 
-from ragmonitor.pipeline.back_half.worker_process import Delivered, deliver
+from ragmonitor.pipeline.build import traces_of
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
-from ragmonitor.pipeline.wiring import traces_of
+from ragmonitor.pipeline.worker import Delivered, deliver
 from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError, WireError
 from ragmonitor.runtime.guard import contained, record_outage, record_problem
 from ragmonitor.runtime.wire import decode, is_kind
-from ragmonitor.semconv.metrics import STREAM_UP
+from ragmonitor.semconv.metrics import STREAM_OLDEST_SECONDS, STREAM_RECORDS, STREAM_UP
 from ragmonitor.settings import Settings
 from ragmonitor.stats.deliveries import Deliveries
 from ragmonitor.store import Store, StoreUnavailableError, store_at
 
 MAX_OPEN: Final = 256
 """Records that the worker has in hand at once, beside those that wait for the judge."""
-MAX_DELIVERIES: Final = 3
-"""A record that so many workers died of, or let lie, is buried."""
+MAX_DELIVERIES: Final = 10
+"""A record that so many workers died of, or died beside, is given up."""
 MAX_SEEN: Final = 100_000
 """Ids of the newest records, by which one that is put twice is known and not read again."""
 STALE_S: Final = 15.0
-"""A worker that was not heard of for so long is taken for dead."""
+"""Records that were not renewed for so long are taken from their worker."""
 RENEW_S: Final = 3.0
 CLAIM_S: Final = 5.0
-"""Records of dead workers are looked for this often."""
-LOOK_S: Final = 15.0
-"""Records that this worker has without knowing are looked for this often, and after an outage."""
+"""Records of dead workers, or whose reply was lost, are looked for this often."""
 WAIT_S: Final = 0.5
 """The wait for the first record, where there is none."""
 RETRY_S: Final = 1.0
@@ -101,13 +99,10 @@ class StreamWorker:
         self.back.estimates.deliveries = self._deliveries
         self._max_open = MAX_OPEN + MAX_PENDING
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._failures = 0
-        """How often it may have been given records without hearing of it."""
         self._open: dict[str, None] = {}
         self._done: deque[_Done] = deque()
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._renewed_s = self._claimed_s = -STALE_S
-        self._looked_s = time.monotonic()
 
     def run(self, stop: threading.Event, *, drain: bool = False) -> None:
         """Work until asked to stop.
@@ -124,9 +119,8 @@ class StreamWorker:
                 except (StreamError, StoreUnavailableError) as error:
                     record_outage(error)
                     self._state = None
-                    self._failures += 1
-                    # Others, too, have to be heard of before they are taken for dead.
-                    self._claimed_s, self._looked_s = time.monotonic(), -LOOK_S
+                    # All renew what they have before anybody looks for what is stale.
+                    self._claimed_s, self._renewed_s = time.monotonic(), -STALE_S
                     stop.wait(RETRY_S)
         finally:
             self._end()
@@ -134,7 +128,7 @@ class StreamWorker:
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_s < RENEW_S:
             return
-        self._stream.stay(self._name)
+        self._stream.renew(self._name, self._open)
         self._state = self._stream.state()
         self._renewed_s = time.monotonic()
         # Not before the stream answers: where its server has the state, that can be opened now.
@@ -160,9 +154,6 @@ class StreamWorker:
         )
         if looks and len(taken) < room:
             self._claimed_s = now
-        if now - self._looked_s >= LOOK_S:
-            taken = [*taken, *self._stream.held(self._name, self._open)]
-            self._looked_s = now
         for delivery in taken:
             self._handle(delivery)
         return bool(taken or self._open)
@@ -174,47 +165,43 @@ class StreamWorker:
     def _handle(self, delivery: Delivery) -> None:
         if delivery.id in self._open:
             return
-        # What this process lost by itself says nothing of the record.
-        if delivery.deliveries > MAX_DELIVERIES + self._failures:
-            self._bury(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
+        if delivery.deliveries > MAX_DELIVERIES:
+            self._give_up(delivery, f"{delivery.deliveries - 1} workers did not settle it")
             return
+        done = partial(self._done.append, _Done(delivery.id, ""))
         try:
             if is_kind(delivery.data, b"f") or is_kind(delivery.data, b"j"):
-                done = partial(self._done.append, _Done(delivery.id, ""))
                 deliver(self.back, delivery.data, done)
                 done()
                 return
             record = decode(delivery.data)
         except WireError as error:
-            self._bury(delivery, str(error))
+            self._give_up(delivery, str(error))
             return
         if record.id in self._seen:
-            self._done.append(_Done(delivery.id, ""))
+            done()
             return
         entry = delivery.id if self._acknowledges else ""
         self._deliveries.begin(record.id, entry, is_again=delivery.deliveries > 1)
-        self._note_seen(record.id)
+        self._seen[record.id] = None
+        if len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
         self._open[delivery.id] = None
         done = partial(self._done.append, _Done(delivery.id, record.id))
         self.back.put(Delivered(record, record.framework, record.status, done))
 
-    def _note_seen(self, id_: str) -> None:
-        self._seen[id_] = None
-        if len(self._seen) > MAX_SEEN:
-            self._seen.popitem(last=False)
-
-    def _bury(self, delivery: Delivery, reason: str) -> None:
-        """Put a record aside, and count it: an answer as unscored."""
-        counted = Delivered(None, "unknown", "error")
-        with contextlib.suppress(WireError):
-            record = decode(delivery.data)
-            counted = Delivered(None, record.framework, record.status)
-        self._stream.bury(delivery, reason)
-        record_problem("stream", f"a record was buried, and the next ones like it are: {reason}")
+    def _give_up(self, delivery: Delivery, reason: str) -> None:
+        """Settle a record that nobody can score, and count it: an answer as unscored."""
+        record_problem("stream", f"a record was given up, and the next ones like it are: {reason}")
         if is_kind(delivery.data, b"f"):
             self.back.ledger.give_up("feedback_lost")
         else:
-            self.back.ledger.refuse(counted, Cause.INTERNAL_ERROR)
+            lost = Delivered(None, "unknown", "error")
+            with contextlib.suppress(WireError):
+                record = decode(delivery.data)
+                lost = Delivered(None, record.framework, record.status)
+            self.back.ledger.refuse(lost, Cause.INTERNAL_ERROR)
+        self._done.append(_Done(delivery.id, ""))
 
     def _settle(self) -> None:
         """Forget records whose answers are scored, and whose sums the store has."""
@@ -237,7 +224,7 @@ class StreamWorker:
             self._deliveries.end(each.id)
 
     def _leave(self, done: _Done) -> None:
-        """Leave a record to the worker that drew it; if that dies `held` has it."""
+        """Leave a record to the worker that drew it; if that dies it is stale, and taken over."""
         self._deliveries.taken_over.discard(done.id)
         self._deliveries.end(done.id)
         self._open.pop(done.entry, None)
@@ -261,7 +248,12 @@ class StreamWorker:
         self.back.meters.dropped(reason, n)
 
     def _gauges(self) -> Sequence[GaugeValue]:
-        state = self._state
+        state, is_up = self._state, GaugeValue(name=STREAM_UP, value=self._state is not None)
         if state is None:
-            return (GaugeValue(name=STREAM_UP, value=0),)
-        return state.gauges()
+            return (is_up,)
+        return (
+            is_up,
+            GaugeValue.of(STREAM_RECORDS, state.waiting, state="waiting"),
+            GaugeValue.of(STREAM_RECORDS, state.open, state="open"),
+            GaugeValue(name=STREAM_OLDEST_SECONDS, value=state.oldest_s),
+        )

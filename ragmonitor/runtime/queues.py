@@ -1,12 +1,13 @@
-"""Holds finished interactions in memory until they are taken, bounded in number and in bytes."""
+"""Holds finished interactions, and counts of refused ones, until they are taken."""
 
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Sequence
+import threading
+from collections import Counter, deque
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
@@ -18,6 +19,11 @@ UNWEIGHED: Final = 16
 none."""
 MAX_VALUES: Final = 1_000
 """Values of one interaction that are looked at; what is behind them weighs nothing."""
+
+MAX_NOTES = 10_000
+"""Beyond this number, notes are added up by the thread that makes them."""
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class MemoryQueue:
@@ -97,3 +103,37 @@ def _fields_of(value: Any) -> list[Any]:
     slots = getattr(type(value), "__slots__", ())
     fields += [getattr(value, each, None) for each in slots if not each.startswith("__")]
     return fields[:MAX_VALUES]
+
+
+class Notes(Generic[Key]):
+    """Counts keys. `note` waits for no lock; `take` may be called from any thread.
+
+    A finaliser may make a note, and garbage may be collected at any allocation: also while the same
+    thread holds a lock of the counters, or the one in here.
+    """
+
+    def __init__(self) -> None:
+        self._new: deque[tuple[Key, int]] = deque()
+        self._adding = threading.Lock()
+        self._sums: Counter[Key] = Counter()
+
+    def note(self, key: Key, n: int = 1) -> None:
+        """Count `n` more."""
+        self._new.append((key, n))
+        if len(self._new) > MAX_NOTES and self._adding.acquire(blocking=False):
+            try:
+                self._add()
+            finally:
+                self._adding.release()
+
+    def take(self) -> Mapping[Key, int]:
+        """Return how often each key was noted since the last call."""
+        with self._adding:
+            self._add()
+            taken, self._sums = self._sums, Counter()
+        return taken
+
+    def _add(self) -> None:
+        while self._new:
+            key, n = self._new.popleft()
+            self._sums[key] += n

@@ -7,16 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ragmonitor.pipeline.back_half.sender import Sender
-from ragmonitor.pipeline.back_half.setup import require_texts
+from ragmonitor.pipeline.build import builtin_judge, meters_of
+from ragmonitor.pipeline.sender import Sender
 from ragmonitor.pipeline.streams import RedisStream
-from ragmonitor.pipeline.wiring import builtin_judge, meters_of
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError
 from ragmonitor.runtime.guard import contained, errors, record_error, record_outage, record_problem
 from ragmonitor.runtime.protocols import Finished
-from ragmonitor.runtime.wire import require_compression
 from ragmonitor.semconv.metrics import STREAM_UP
 from ragmonitor.settings import Settings
 
@@ -56,8 +54,6 @@ class StreamSender(Sender):
             SettingsError: There is no stream at that address, or texts may not leave.
             MissingExtraError: A library for it is not installed.
         """
-        require_texts(settings)
-        require_compression()
         self._stream = RedisStream.of(settings) if open_stream is None else open_stream()
         self._gauges = gauges
         judges = [builtin_judge().identity]
@@ -65,9 +61,7 @@ class StreamSender(Sender):
             judges.append(JudgeIdentity(name=settings.judge.name, version="", kind="LLM"))
         meters = meters_of(settings, None)
         meters.is_elsewhere = True
-        super().__init__(
-            settings, redactor=redactor, poll=poll, meters=meters, judges=judges, compressed=True
-        )
+        super().__init__(settings, redactor=redactor, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)
         self._losing = threading.Lock()
         self._sending: Sequence[Finished] = ()
@@ -86,19 +80,13 @@ class StreamSender(Sender):
         """Say where traces go."""
         return "emitted by the worker"
 
-    def _full(self) -> Cause:
-        return Cause.STREAM_DOWN if self._is_down else Cause.QUEUE_FULL
-
-    def _late(self) -> Cause:
-        return Cause.STREAM_DOWN if self._is_down else Cause.SHUTDOWN
-
     def close(self, timeout_s: float) -> bool:
         """Flush and stop; what could not be stored is counted."""
         deadline = time.monotonic() + timeout_s
         flushed = self.flush((1 - STOP_SHARE) * timeout_s)
         self._closed = True
         self._end(deadline)
-        self._lose_sending(self._late())  # the thread still waits for the server
+        self._lose_sending(Cause.SHUTDOWN)  # the thread still waits for the server
         with contained("count"):
             self.ledger.count_notes()
         with contained("stream"):
@@ -162,7 +150,7 @@ class StreamSender(Sender):
                 record_outage(error)
                 self._is_down = True
                 if self._closed:
-                    self._lose_sending(self._late())
+                    self._lose_sending(Cause.SHUTDOWN)
                     return
                 self._refresh()
                 self._thread.ending.wait(RETRY_S)

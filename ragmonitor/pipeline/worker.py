@@ -8,14 +8,17 @@ finished whose `closed` is called when nothing more is owed of it.
 from __future__ import annotations
 
 import errno
+import itertools
 import logging
 import os
+import pickle
 import signal
 import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,15 +26,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from ragmonitor.export import OtelExporter
-from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
-from ragmonitor.pipeline.back_half.setup import restored
-from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.pipeline.wiring import redactor_of, restrict_logs, traces_of
+from ragmonitor.pipeline.build import redactor_of, restrict_logs, traces_of
+from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
+from ragmonitor.pipeline.placement import restored
+from ragmonitor.pipeline.worker_sender import Channel, ChannelError
 from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
+from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem
@@ -39,7 +42,7 @@ from ragmonitor.settings import Settings
 
 NICENESS: Final = 5
 """Where there is too little CPU for both, the application comes first: from the imports on."""
-EMIT_S: Final = 10.0
+EMIT_S: Final = 5.0
 """Time for the application to emit one trace."""
 LAST_S: Final = 5.0
 """Time for what is left when the application is gone without a word."""
@@ -112,35 +115,38 @@ class Session:
         self.was_closed = False
         """Whether the monitor has asked for the last numbers."""
         self._telling = threading.Lock()
-        self._told: object = None
+        self._told_s = 0.0
 
-    def serve(self) -> None:
+    def serve(self, frames: Iterator[bytes]) -> None:
         """Work until the monitor is gone."""
         threading.Thread(target=self._tell_news, daemon=True).start()
         self.has_news.set()
         self.back.wake()
-        self.channel.serve(
-            {
-                "counts": self._counts,
-                "event": self.back.event,
-                "flush": self._flush,
-                "close": self._close,
-                "families": lambda _timeout_s: plain_families(self.back.registry),
-            },
-            self._take,
-        )
+        for data in frames:
+            with contained("worker"):
+                self._take(data)
         self.has_news.set()
 
     def _take(self, data: bytes) -> None:
-        if wire.is_kind(data, b"i"):
-            self._received += 1
-        deliver(self.back, data, partial(self._note_closed, self._received))
+        if not wire.is_kind(data, b"m"):
+            self._received += wire.is_kind(data, b"i")
+            deliver(self.back, data, partial(self._note_closed, self._received))
+            return
+        name, args = wire.decode_message(data)
+        if name == "event":
+            self.back.event(*args)
+        elif name == "counts":
+            self._count(*args)
+        elif name == "emitted" and isinstance(self.back.traces, Traces):
+            self.back.traces.take(*args)
+        else:  # it may take its time
+            EXECUTOR.submit(self._finish, name, *args)
 
     def _note_closed(self, number: int) -> None:
         self._closed.append(number)
         self.has_news.set()
 
-    def _counts(self, counts: Mapping[str, Any]) -> None:
+    def _count(self, counts: Mapping[str, Any]) -> None:
         self.waiting = counts["waiting"]
         guard.errors.update(Counter(counts["errors"]))
         if self._owns:
@@ -148,23 +154,18 @@ class Session:
             traces = self.back.traces
             if isinstance(traces, Traces):
                 traces.channel = self.channel if counts["has_provider"] else None
-        given_up, refused, checks = counts["noted"]
-        self.back.ledger.take_over(
-            dict(given_up),
-            {(framework, status, Cause(cause)): n for (framework, status, cause), n in refused},
-            {tuple(key): n for key, n in checks},
-        )
+        self.back.ledger.take_over(counts["noted"])
 
-    def _flush(self, timeout_s: float) -> tuple[bool, bytes | None]:
-        flushed = self.back.flush(timeout_s)
-        self.tell()
-        report = self.back.newest()
-        return flushed, None if report is None else wire.encode_report(report)
-
-    def _close(self, timeout_s: float) -> tuple[bool, bytes | None, list[Any]]:
-        self.was_closed = True
-        closed = self.back.close(timeout_s) if self._owns else True
-        return *self._flush(timeout_s if closed else 0.0), plain_families(self.back.registry)
+    def _finish(self, name: str, number: int, timeout_s: float) -> None:
+        """Flush, or close at a monitor's end what is its own, and say whether all is done."""
+        is_done = False
+        with contained("worker"):
+            if name == "close" and self._owns:
+                self.was_closed = True
+                is_done = self.back.close(timeout_s)
+            else:
+                is_done = self.back.flush(timeout_s)
+        self.tell(((number, is_done),))
 
     # --- to the monitor -------------------------------------------------------------------------
 
@@ -175,19 +176,30 @@ class Session:
             with contained("worker"):
                 self.tell()
 
-    def tell(self) -> None:
-        """Tell what became of records, and what is served, if that has changed."""
+    def tell(self, done: Sequence[tuple[int, bool]] = ()) -> None:
+        """Tell what became of records, and now and then every number.
+
+        Args:
+            done: What was requested, with its success.
+        """
         self.has_news.clear()
         with self._telling, suppress(ChannelError):
-            if closed := [self._closed.popleft() for _ in range(len(self._closed))]:
-                self.channel.tell("closed", closed)
-            back = self.back
-            state = (tuple(back.alarms), back.metrics_url, back.ui_url, back.destination())
-            if state != self._told:
-                self.channel.tell("state", *state)
-                self._told = state
+            state = None
+            closed = [self._closed.popleft() for _ in range(len(self._closed))]
+            if done or time.monotonic() - self._told_s > TICK_S / 2:
+                state, self._told_s = self._state(), time.monotonic()
+            logs = []
             while self._owns and waiting_logs:
-                self.channel.tell("log", *waiting_logs.popleft())
+                logs.append(waiting_logs.popleft())
+            news = {"closed": closed, "logs": logs, "state": state, "done": done}
+            self.channel.send(pickle.dumps(("news", news)))
+
+    def _state(self) -> tuple[Any, ...]:
+        back = self.back
+        families = pickle.dumps([*back.registry.collect()])
+        newest = back.newest() if self._owns else None
+        addresses = back.metrics_url, back.ui_url
+        return tuple(back.alarms), *addresses, back.destination(), families, newest
 
 
 waiting_logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
@@ -209,41 +221,43 @@ class Traces:
         self._own = own
         self.channel: Channel | None = None
         """To the application that emits; None: this process does."""
+        self._numbers = itertools.count(1)
+        self._awaited: dict[int, Future[Any]] = {}
+
+    def _call(self, method: str, *args: object) -> Any:
+        channel = self.channel
+        if channel is None:
+            return getattr(self._own, method)(*args)
+        number, reply = next(self._numbers), Future[Any]()
+        self._awaited[number] = reply
+        try:
+            with suppress(ChannelError, TimeoutError):
+                channel.send(pickle.dumps(("traces", (number, method, args))))
+                return reply.result(EMIT_S)
+        finally:
+            self._awaited.pop(number, None)
+        return None
+
+    def take(self, number: int, reply: Any) -> None:
+        """Take what the application's emission came to."""
+        if (awaited := self._awaited.pop(number, None)) is not None:
+            awaited.set_result(reply)
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the trace, and return its root's reference."""
-        if self.channel is None:
-            return self._own.emit(interaction, reports)
-        with suppress(ChannelError, TimeoutError):
-            asked = self.channel.request("emit", [wire.encode_report(each) for each in reports])
-            return msgspec.convert(asked.result(EMIT_S), SpanReference | None)
-        return None
+        return msgspec.convert(self._call("emit", interaction, reports), SpanReference | None)
 
     def export(self, report: Report) -> None:
         """Emit a late report."""
-        if self.channel is None:
-            self._own.export(report)
-        else:
-            self._tell("late", wire.encode_report(report))
+        self._call("export", report)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Emit an alarm."""
-        if self.channel is None:
-            self._own.alarm(event)
-        else:
-            self._tell("alarm", event)
+        self._call("alarm", event)
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
-        if self.channel is None:
-            self._own.feedback(joined)
-        else:
-            self._tell("told", joined)
-
-    def _tell(self, name: str, news: object) -> None:
-        if self.channel is not None:
-            with suppress(ChannelError):
-                self.channel.tell(name, news)
+        self._call("feedback", joined)
 
     def destination(self) -> str:
         """Say where traces go."""
@@ -259,20 +273,6 @@ class Traces:
         self._own.close()
 
 
-def plain_families(registry: CollectorRegistry) -> list[Any]:
-    """Return every series as plain values."""
-    return [
-        (
-            *(family.name, family.documentation, family.type, family.unit),
-            [
-                (s.name, s.labels, s.value, s.timestamp, s.exemplar and tuple(s.exemplar))
-                for s in family.samples
-            ],
-        )
-        for family in registry.collect()
-    ]
-
-
 def be_child(descriptor: int) -> None:
     """Be the worker of one monitor, at the other end of a socket, until that is gone."""
     with suppress(OSError):
@@ -286,21 +286,25 @@ def be_child(descriptor: int) -> None:
     log.addHandler(_LogHandler())
     channel = Channel(socket.socket(fileno=descriptor))
     try:
-        first = channel.first()
         with contained("worker"):
-            if first is not None:
-                _serve_parent(channel, first[1])
+            _serve_parent(channel)
         with suppress(ChannelError):
-            for line in waiting_logs:
-                channel.tell("log", *line)
+            news = {"closed": (), "logs": [*waiting_logs], "state": None, "done": ()}
+            channel.send(pickle.dumps(("news", news)))
     finally:
         os._exit(0)  # threads of client libraries must not keep it
 
 
-def _serve_parent(channel: Channel, setup: Mapping[str, Any]) -> None:
+def _serve_parent(channel: Channel) -> None:
     """Serve the monitor that started this process. Raises `RagMonitorError`."""
     parent = os.getppid()
-    settings = restored(setup)
+    frames = channel.frames()
+    for first in frames:
+        _, (_, told, restarts) = wire.decode_message(first)
+        break
+    else:
+        return
+    settings = restored(told)
     restrict_logs(settings)
     sessions: list[Session] = []
 
@@ -319,11 +323,11 @@ def _serve_parent(channel: Channel, setup: Mapping[str, Any]) -> None:
         traces=Traces(traces_of(settings, lose)),
         is_apart=True,
     )
-    for _ in range(setup["restarts"]):
+    for _ in range(restarts):
         back.meters.restarted()
     session = Session(channel, back, owns=True)
     sessions.append(session)
-    session.serve()
+    session.serve(frames)
     # Gone without a word: what came is scored all the same, as far as the time suffices.
     if not session.was_closed:
         back.close(LAST_S)
@@ -347,21 +351,21 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
     back.wake()
 
     def serve(channel: Channel) -> None:
-        service, _ = channel.first() or ("", {})
+        frames = channel.frames()
+        service = next((wire.decode_message(first)[1][0] for first in frames), "")
         if service != settings.service:
             record_problem("worker", f"a monitor of another service, {service!r}, is refused")
             channel.close()
             return
         session = Session(channel, back, owns=False)
         sessions.append(session)
-        session.serve()
+        session.serve(frames)
         sessions.remove(session)
 
     with _listening(path) as server:
         while not stop.is_set():
             with suppress(TimeoutError):
                 sock, _ = server.accept()
-                sock.settimeout(None)
                 threading.Thread(target=serve, args=(Channel(sock),), daemon=True).start()
     back.close(CLOSING_S)
     for session in tuple(sessions):

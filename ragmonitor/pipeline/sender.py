@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -35,13 +35,6 @@ LINGER_S: Final = 0.01
 TICK_S: Final = 2.0
 LATER_S: Final = 0.005
 """The pause between looks of somebody who waits for the thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A judge of another process: what does not get there is unscored by it."""
-
-    identity: JudgeIdentity
 
 
 @dataclass(frozen=True)
@@ -75,7 +68,6 @@ class Sender:
         poll: Callable[[], object],
         meters: PrometheusExporter,
         judges: Sequence[JudgeIdentity],
-        compressed: bool,
     ) -> None:
         """Start nothing yet.
 
@@ -85,14 +77,11 @@ class Sender:
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             meters: What is counted here.
             judges: Who scores every answer there, in the order of `ledger.ROLES`.
-            compressed: Whether records are.
         """
         self._redactor = redactor
         self._poll = poll
         self._meters = meters
-        self._compressed = compressed
-        elsewhere: list[Any] = [Elsewhere(each) for each in judges]
-        self.ledger = Ledger(meters, table.select(settings.evaluators), lambda: elsewhere)
+        self.ledger = Ledger(meters, table.select(settings.evaluators), judges)
         """The notes of what was not taken."""
         self.registry: CollectorRegistry = meters.registry
         """Every series, to be mounted in an application's own metrics endpoint."""
@@ -113,15 +102,11 @@ class Sender:
     def put(self, finished: Finished) -> None:
         """Take an interaction, or count it as refused."""
         if not self.queue.put(finished):
-            self.ledger.refuse(finished, self._full())
+            self.ledger.refuse(finished, Cause.QUEUE_FULL)
         elif self._closed:
             self._refuse_left()  # nobody looks into the queue any more
         else:
             self.wake()
-
-    def _full(self) -> Cause:
-        """Return why there is no room."""
-        return Cause.QUEUE_FULL
 
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
@@ -196,11 +181,7 @@ class Sender:
 
     def _refuse_left(self) -> None:
         while left := self.queue.take(1):
-            self._refuse(left[0], self._late())
-
-    def _late(self) -> Cause:
-        """Return why nothing more is sent."""
-        return Cause.SHUTDOWN
+            self._refuse(left[0], Cause.SHUTDOWN)
 
     def _refuse(self, finished: Finished, cause: Cause) -> None:
         if isinstance(finished, Data):
@@ -245,7 +226,7 @@ class Sender:
         record = sound(record)
         if self._redactor is not None:
             record = self._redactor(record)
-        data = wire.encode(record, compressed=self._compressed)
+        data = wire.encode(record)
         return data, record.framework, record.status
 
     def _rest(self) -> None:

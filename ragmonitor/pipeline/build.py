@@ -1,0 +1,717 @@
+"""Makes stages of settings: who judges, what is estimated, where it goes, who serves it."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from ragmonitor.causes import Causes
+from ragmonitor.causes.answer_slices import AnswerSlices
+from ragmonitor.evaluators import table
+from ragmonitor.export import (
+    EXPORTERS,
+    FeedbackIntake,
+    OtelExporter,
+    PrometheusExporter,
+    View,
+    is_loopback,
+)
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
+from ragmonitor.incidents import IncidentKeeper, Journal
+from ragmonitor.incidents.incident_pages import IncidentPages
+from ragmonitor.incidents.notices import Notifier
+from ragmonitor.judges import JUDGES, BuiltinJudge, EncoderJudge, LlmJudge
+from ragmonitor.judges.every_answer import EveryAnswerReader
+from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
+from ragmonitor.pipeline.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
+from ragmonitor.pipeline.judging import JUDGE_GRACE_S, JudgeConfig
+from ragmonitor.records import is_builtin
+from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.capabilities import CapableJudge, as_judge
+from ragmonitor.runtime.errors import SettingsError, did_you_mean
+from ragmonitor.runtime.feedback import Feedback
+from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
+from ragmonitor.runtime.prices import Prices, litellm_price
+from ragmonitor.runtime.protocols import (
+    ConfigurableExporter,
+    ExportContext,
+    Exporter,
+    Judge,
+)
+from ragmonitor.sampling import AdaptiveSampler, spent_in
+from ragmonitor.settings import Settings
+from ragmonitor.stats.feedback import PeoplesFeedback
+from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
+from ragmonitor.stats.labels import HumanLabels
+from ragmonitor.stats.parts import Part
+from ragmonitor.stats.references import ReferenceAnswers
+from ragmonitor.stats.retrieval_drift import RetrievalDrift
+from ragmonitor.stats.service import Statistics, Watching
+from ragmonitor.stats.signals import (
+    FROM_ASSESSMENT,
+    HALLUCINATION,
+    MINOR_HALLUCINATION,
+    REFUSAL,
+)
+from ragmonitor.stats.streams import Stream, streams
+from ragmonitor.store import DAY_S, Budget, Memory, Store, open_store
+
+# --- Judges: who scores every answer, who scores a share, what it may cost ---
+
+ALWAYS: Final = ("ragmonitor:judge", "user_feedback")
+"""Tags, or names of attributes, of answers that are judged for certain, budget permitting."""
+CONCURRENCY: Final = 8
+"""Answers that the judge reads at once."""
+
+
+def builtin_judge() -> CapableJudge:
+    """Return the rules, which read every answer."""
+    return as_judge(BuiltinJudge())
+
+
+def encoder_of(settings: Settings) -> EncoderJudge | None:
+    """Return the encoder that the setting `judge.builtin` names; None: it names none."""
+    named = settings.judge.builtin
+    if not isinstance(named, str):
+        return None
+    return EncoderJudge(named.partition(":")[2])
+
+
+def reader_of(settings: Settings) -> EveryAnswerReader | None:
+    """Return what reads every answer slowly; None: the built-in rules read each at once."""
+    judge = encoder_of(settings) or settings.judge.builtin
+    if judge is None:
+        return None
+    return EveryAnswerReader(judge)
+
+
+def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | None:
+    """Return the judge that reads a share of the answers, with its sampler; None: none does.
+
+    Args:
+        settings: The settings.
+        store: Where its budget is; None: in memory.
+
+    Raises:
+        SettingsError: It costs money and has no budget.
+    """
+    if settings.judge.model is None:
+        return None
+    named = settings.judge.name
+    judge = _within_budget(
+        settings.judge.model if named is None else paid_judge(settings, named), settings
+    )
+    if named is not None:
+        judge = KeepingJudge(judge, KeptReplies())
+    if is_builtin(judge.identity.name):
+        raise SettingsError(
+            f"judge: {judge.identity.name!r} is a name of the built-in judge, which reads every "
+            "answer already; their scores would be one series; give the judge's identity another "
+            "name"
+        )
+    _warn_once(judge_doubt(settings))
+    asking = sum(entry.asks for entry in table.select(settings.evaluators))
+    return JudgeConfig(
+        judge=judge,
+        sampler=AdaptiveSampler(
+            settings.sample.rate,
+            clock=time.monotonic,
+            budget=budget_of(settings, store),
+            # What an evaluator asks is shown no more than a reading is.
+            expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
+            always=ALWAYS,
+        ),
+        concurrency=CONCURRENCY,
+        reading_timeout_s=2 * settings.judge.timeout_s,
+        spent=partial(spent_in, settings.budget.unit),
+    )
+
+
+@cache
+def _warn_once(doubt: str) -> None:
+    if doubt:
+        logger.warning("ragmonitor: %s", doubt)
+
+
+def judge_doubt(settings: Settings) -> str:
+    """Return why the judge that the settings name can never read; empty: nothing speaks against it.
+
+    Nobody is asked, and litellm is not imported: its table of prices is looked at.
+    """
+    named = settings.judge.name
+    if named is None or named.partition(":")[0] in JUDGES or find_spec("litellm") is None:
+        return ""
+    model = named.partition("@")[0]
+    provider, _, bare = model.partition("/")
+    is_priced = litellm_price(model) is not None
+    if not bare and not is_priced:
+        return (
+            f"judge {shown(named)}: the name has no provider, and litellm does not know it; write "
+            f"for example openai/{provider}"
+        )
+    if settings.budget.usd_per_day is None and settings.budget.usd_per_hour is None:
+        return ""
+    if is_priced or Prices(settings.estimation.prices).given(model) is not None:
+        return ""
+    return (
+        f"judge {shown(named)}: its price is not known, so a budget in dollars lets it read "
+        "nothing; set estimation.prices, or budget.tokens_per_day"
+    )
+
+
+def golden_reader(
+    settings: Settings,
+    builtin: CapableJudge,
+    judging: JudgeConfig | None,
+    clean: Redact,
+    store: Store | None = None,
+) -> GoldenReader:
+    """Return what has answers to golden questions judged.
+
+    By the judge of a share of the traffic, where there is one; else by the built-in one.
+
+    Args:
+        settings: The settings.
+        builtin: The built-in judge.
+        judging: The judges of a share of the answers.
+        clean: Redacts one text.
+        store: Where what they spend is; None: in memory.
+    """
+    judge, timeout_s = builtin, None
+    if judging is not None:
+        judge = judging.judge.uncached()
+        timeout_s = judging.reading_timeout_s + JUDGE_GRACE_S
+    return GoldenReader(
+        judge,
+        clean=clean,
+        timeout_s=timeout_s,
+        budget=_golden_budget(settings, judging, store),
+    )
+
+
+def _golden_budget(
+    settings: Settings, judging: JudgeConfig | None, store: Store | None
+) -> GoldenBudget | None:
+    """Return what golden questions may spend of the judges' budget; None: there is none."""
+    if judging is None or not settings.budget.is_given:
+        return None
+    return GoldenBudget(
+        sampler=judging.sampler,
+        share=_budget(settings, store, "golden", BUDGET_SHARE),
+        spent=judging.spent,
+    )
+
+
+def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
+    """Return the judge, saying what it costs in the unit of the budget.
+
+    Raises:
+        SettingsError: It cannot: the budget would not hold, or nothing would ever be read.
+    """
+    try:
+        return as_judge(judge).within_budget(
+            settings.budget.unit if settings.budget.is_given else None
+        )
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
+            "budget.calls_per_hour"
+        ) from error
+
+
+def paid_judge(settings: Settings, named: str) -> Judge:
+    """Return the judge that a text names, if the budget of the settings can pay for it.
+
+    Args:
+        settings: The settings.
+        named: The judge's name.
+
+    Raises:
+        SettingsError: It costs something, and there is no budget.
+    """
+    judge = judge_named(settings, named)
+    if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
+        raise SettingsError(
+            f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
+            "usd_per_day, tokens_per_day or calls_per_day, or RAGMONITOR_BUDGET=usd_per_day=5"
+            f"{_nearest_judge(named)}"
+        )
+    return judge
+
+
+def _nearest_judge(named: str) -> str:
+    """Return a question whether a judge of ours was meant; empty: no name is near."""
+    name, colon, _ = named.partition(":")
+    if not colon or name in JUDGES:
+        return ""
+    return did_you_mean(name, JUDGES, spelt="{}:...")
+
+
+def judge_named(settings: Settings, named: str) -> Judge:
+    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
+    name, _, rest = named.partition(":")
+    make = JUDGES.get(name)
+    if make is None or not rest:
+        return _llm_judge(settings, named)
+    return make(rest)
+
+
+def _llm_judge(settings: Settings, named: str) -> LlmJudge:
+    """Return the judge of that name: `model`, or `model@http://address` on another server."""
+    model, api_base = _split_address(named)
+    is_own = named == settings.judge.model
+    return LlmJudge(
+        model,
+        # The judge's server knows the judge's model.
+        api_base=api_base or (settings.judge.api_base if is_own else None),
+        fallbacks=dict(map(_split_address, settings.judge.fallbacks)) if is_own else {},
+        timeout_s=settings.judge.timeout_s,
+        price=Prices(settings.estimation.prices).given(model),
+        budget_unit=settings.budget.unit,
+        tokens_per_call=settings.judge.tokens_per_call,
+    )
+
+
+def _split_address(named: str) -> tuple[str, str | None]:
+    model, at, address = named.partition("@http")
+    return model, f"http{address}" if at else None
+
+
+def budget_of(settings: Settings, store: Store | None) -> Budget | None:
+    """Return what all judges may spend together; None: there is no limit.
+
+    What a process has reserved is taken out at once, for every process, so that nothing is spent
+    twice; what one had reserved when it died counts as spent.
+
+    Args:
+        settings: The settings.
+        store: Where processes share it; None: it is in memory.
+    """
+    return _budget(settings, store, "judge", 1.0) if settings.budget.is_given else None
+
+
+def _budget(settings: Settings, store: Store | None, name: str, share: float) -> Budget:
+    """Return a budget of a share of the limits."""
+    per_day, per_hour = (
+        None if limit is None else limit * share for limit in settings.budget.limits
+    )
+    return Budget(
+        Memory() if store is None else store,
+        per_day=per_day,
+        per_hour=per_hour,
+        unit=settings.budget.unit,
+        name=name,
+    )
+
+
+# --- Statistics, and the alarms that rest on them ---
+
+DRIFT_REFERENCE_SIZE: Final = 2_000
+"""Retrievals that later ones are compared with."""
+SLICES_SHARE: Final = 0.1
+"""Of the false alarms, the share that the alarms of slices have together."""
+REFERENCE_ANSWERS_PER_DAY: Final = 20
+"""Old answers that the judge reads again each day."""
+
+
+def store_of(settings: Settings) -> Store:
+    """Return where sums and histories are kept; its first call opens it, on the pipeline's thread.
+
+    Raises:
+        SettingsError: The address cannot be understood.
+        MissingExtraError: `redis` is not installed.
+    """
+    place = settings.state
+    if place is None or isinstance(place, Path):
+        return open_store(place, settings.service)
+    return open_store(place.get_secret_value(), settings.service)
+
+
+def estimates_of(
+    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store | None = None
+) -> Statistics:
+    """Return what is estimated of the answers, and the alarms that rest on it.
+
+    Args:
+        settings: The settings.
+        reader: The judge of every answer.
+        judging: The judges of a share of them.
+        store: Where sums and histories are; None: in memory.
+
+    Raises:
+        SettingsError: A signal of the settings is none.
+    """
+    store = Memory() if store is None else store
+    judge = None if judging is None else judging.judge.identity.name
+    name = reader.identity.name
+    higher_is_better = _higher_is_better(settings)
+    watching = _watching(settings, name, judge, higher_is_better)
+    # A new statistic is one more part: of every answer here, of a judge's verdicts below.
+    parts: list[Part] = [
+        RetrievalDrift(size=DRIFT_REFERENCE_SIZE, store=store),
+        _causes(settings, store, watching, higher_is_better),
+        PeoplesFeedback(store),
+    ]
+    if judge is not None and settings.estimation.human_labels is not None:
+        parts.append(HumanLabels(settings.estimation.human_labels))
+    return Statistics(
+        parts,
+        store=store,
+        watching=watching,
+        references=None
+        if judge is None
+        else ReferenceAnswers(
+            store,
+            judge=judge,
+            per_day=REFERENCE_ANSWERS_PER_DAY,
+            keeps_texts=settings.content.policy == "all",
+        ),
+        goldens=GoldenQuestions(
+            judge=judge or name,
+            shows_texts=settings.content.policy == "all",
+            store=store,
+        ),
+    )
+
+
+def _watching(
+    settings: Settings, reader: str, judge: str | None, higher_is_better: frozenset[str]
+) -> Watching:
+    """Return what has an alarm."""
+    return Watching(
+        streams=(*_streams(settings, reader, judge), *golden_streams(judge or reader)),
+        reader=reader,
+        judge=judge,
+        every_days=settings.alarms.false_alarm_every_days,
+        objectives=settings.objectives,
+        higher_is_better=higher_is_better,
+        versions={entry.name: entry.version for entry in table.select(settings.evaluators)},
+        slices_of=AnswerSlices(
+            version=settings.service_version,
+            shown=settings.estimation.group_by,
+        ),
+        shown=settings.estimation.group_by,
+        slices_share=_slices_share(settings),
+        versions_by=settings.estimation.compare_by,
+    )
+
+
+def _causes(
+    settings: Settings, store: Store, watching: Watching, higher_is_better: frozenset[str]
+) -> Causes:
+    """Return what finds the causes of alarms."""
+    judge = watching.quality_judge
+    names = {HALLUCINATION, REFUSAL, *(entry.name for entry in table.select(settings.evaluators))}
+    return Causes(
+        store,
+        signals={watching.series(name, judge): name for name in names - {MINOR_HALLUCINATION}},
+        service_version=settings.service_version,
+        compare_by=settings.estimation.compare_by,
+        policy=_content(settings),
+        judge=judge,
+        higher_is_better=higher_is_better.__contains__,
+        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
+    )
+
+
+def _content(settings: Settings) -> ContentPolicy:
+    """Return what documents may be called."""
+    return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
+
+
+def _higher_is_better(settings: Settings) -> frozenset[str]:
+    """Return the signals that are the better the higher they are, as most scores are."""
+    entries = table.select(settings.evaluators)
+    return frozenset(entry.name for entry in entries if not entry.lower_is_better) - {
+        *FROM_ASSESSMENT
+    }
+
+
+def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
+    """Return what may raise an alarm.
+
+    Raises:
+        SettingsError: `alarms.signals` or `objectives` names what is no signal, or an objective has
+            no judge that can hold it.
+    """
+    entries = table.select(settings.evaluators)
+
+    def chosen(judge: str | None, patterns: Sequence[str]) -> Sequence[Stream]:
+        return streams(
+            evaluators=[entry.name for entry in entries],
+            lower_is_better=[entry.name for entry in entries if entry.lower_is_better],
+            builtin=builtin,
+            judge=judge,
+            patterns=patterns,
+            slices_share=_slices_share(settings),
+            versions={entry.name: entry.version for entry in entries},
+        )
+
+    if settings.judge.model is None and settings.judge.builtin is None:
+        quality = {each.signal for each in chosen(None, ("*",)) if each.kind == "quality"}
+        for signal, objective in settings.objectives.items():
+            if signal in quality:
+                raise SettingsError(
+                    f"objectives: {signal}={objective:g} is a limit that the built-in judge alone "
+                    "cannot hold: its rates are off by up to tens of points, always alike. Name a "
+                    "judge, as judge='openai/gpt-4o-mini'; or leave this out: what is usual is "
+                    "learned, and a rise beyond that raises the alarm"
+                )
+    # Those of a judge may be named where there is none yet.
+    known = [stream.signal for stream in chosen(judge or "any", ("*",))]
+    for name, patterns in (
+        ("alarms.signals", settings.alarms.signals),
+        ("objectives", tuple(settings.objectives)),
+    ):
+        for pattern in patterns:
+            if not fnmatch.filter(known, pattern):
+                raise SettingsError(
+                    f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
+                    f"{did_you_mean(pattern, known)}"
+                )
+    return chosen(judge, settings.alarms.signals)
+
+
+def _slices_share(settings: Settings) -> float:
+    """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
+    is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
+    return SLICES_SHARE if is_wanted else 0.0
+
+
+# --- Exports: what leaves the process, what is replaced in it, who serves it ---
+
+STILL_ON_S: Final = 4 * 3_600.0
+"""After how long people are told again that an alarm is still on."""
+
+
+def meters_of(
+    settings: Settings,
+    view: View | None,
+    take: Callable[[Feedback], bool] | None = None,
+    store: Store | None = None,
+) -> PrometheusExporter:
+    """Return the series and their endpoint, which serves the page too where there is one.
+
+    Args:
+        settings: The settings.
+        view: The page.
+        take: Takes feedback that comes by HTTP, False: there is too much of it; None: it is not
+            taken here.
+        store: Where the processes of this machine add up their counters, if it is a file.
+    """
+    is_file = isinstance(settings.state, Path)
+    return PrometheusExporter(
+        service=settings.service,
+        version=settings.service_version,
+        serve=settings.server.enabled,
+        host=settings.server.host,
+        port=settings.server.port,
+        pages=view,
+        page_url="" if view is None else settings.server.page_url,
+        cost_usd=Prices(settings.estimation.prices).cost_usd,
+        receive=_feedback_intake(settings, take),
+        shared=store if is_file else None,
+    )
+
+
+def _feedback_intake(
+    settings: Settings, take: Callable[[Feedback], bool] | None
+) -> FeedbackIntake | None:
+    """Return what takes feedback by HTTP, if it is wanted and may be served."""
+    if take is None or not settings.server.feedback:
+        return None
+    token = settings.server.token
+    if not _is_guarded(settings, "no feedback is taken by HTTP", "anybody could send it"):
+        return None
+    return FeedbackIntake(
+        take,
+        token=None if token is None else token.get_secret_value(),
+    )
+
+
+def _is_guarded(settings: Settings, refusal: str, danger: str) -> bool:
+    """Return whether a token guards what is served, or this machine alone; warn if neither does."""
+    host = settings.server.host
+    if settings.server.token is not None or is_loopback(host):
+        return True
+    logger.warning(
+        "ragmonitor: %s: /metrics listens on %s, where %s; set server.token, or server.host to "
+        "127.0.0.1",
+        *(refusal, host, danger),
+    )
+    return False
+
+
+def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None) -> OtelExporter:
+    """Return what emits an interaction's trace.
+
+    Args:
+        settings: The settings.
+        lost: Counts spans and events that did not arrive, by reason.
+    """
+    return OtelExporter(
+        service=settings.service,
+        version=settings.service_version,
+        enabled=settings.export.traces,
+        content=settings.content.policy,
+        hash_key=settings.content.key,
+        lost=lost,
+        cost_usd=Prices(settings.estimation.prices).cost_usd,
+    )
+
+
+def redactor_of(settings: Settings) -> Redactor:
+    """Return what every text passes before a judge or an exporter sees it.
+
+    Raises:
+        SettingsError: There is no such redaction.
+        MissingExtraError: A redaction needs what is not installed.
+    """
+    content = settings.content
+    return Redactor(content.redaction, personal=PersonalData())
+
+
+def restrict_logs(settings: Settings) -> None:
+    """Keep out of our log what may not leave by any other way."""
+    redaction = settings.content.redaction
+    if settings.content.shown != "all" or any(each != "secrets" for each in redaction):
+        withhold_messages()
+    if "secrets" in redaction:
+        clean_messages(without_secrets)
+
+
+def exporters_of(
+    settings: Settings,
+    lost: Callable[[str, int], None],
+    view: View | None = None,
+    incidents: IncidentKeeper | None = None,
+) -> list[Exporter]:
+    """Return the places for reports, told of the settings that they heed.
+
+    Args:
+        settings: Their field `exporters` names them, or holds them.
+        lost: Counts reports that did not arrive, by reason.
+        view: The page, which comes first where it is served.
+        incidents: Makes incidents of alarms; comes last, as others are to be told of one first.
+
+    Raises:
+        SettingsError: There is no exporter of a name, or it cannot work under these settings.
+    """
+    exporters = [
+        exporter_named(each) if isinstance(each, str) else each for each in settings.exporters
+    ]
+    for exporter in exporters:
+        configure(exporter, settings, lost)
+    every: list[Exporter | None] = [view, *exporters, incidents]
+    return [each for each in every if each is not None]
+
+
+def configure(exporter: Exporter, settings: Settings, lost: Callable[[str, int], None]) -> None:
+    """Tell an exporter of the settings, if it heeds any.
+
+    Raises:
+        SettingsError: It cannot work under these settings.
+    """
+    if isinstance(exporter, ConfigurableExporter):
+        exporter.configure(
+            ExportContext(
+                service=settings.service,
+                service_version=settings.service_version,
+                content=settings.content.shown,
+                hash_key=settings.content.key,
+                has_traces=settings.export.traces,
+                lost=lost,
+            )
+        )
+
+
+def exporter_named(text: str) -> Exporter:
+    """Return the exporter that a text such as `phoenix:http://localhost:6006` names.
+
+    Raises:
+        SettingsError: There is none of that name, or its address, file or key is wrong.
+    """
+    name, _, rest = (part.strip() for part in text.partition(":"))
+    make = EXPORTERS.get(name)
+    if make is None:
+        hint = did_you_mean(name, EXPORTERS, spelt="{}:...")
+        known = ", ".join(f"{each}:..." for each in EXPORTERS)
+        raise SettingsError(f"exporters: {shown(text)!r} is no exporter; known are {known}{hint}")
+    if not rest:
+        raise SettingsError(f"exporters: {name!r} needs an address or a file: '{name}:...'")
+    return make(rest)
+
+
+def view_of(
+    settings: Settings, builtin: Judge, judging: JudgeConfig | None, incidents: IncidentKeeper
+) -> View | None:
+    """Return the page, if it is wanted and may be served."""
+    if not settings.server.ui:
+        return None
+    token = settings.server.token
+    danger = "others could read questions and answers"
+    if not _is_guarded(settings, "the page is not served", danger):
+        return None
+    judge = None if judging is None else judging.judge.identity
+    return View(
+        settings.service,
+        builtin=builtin.identity.name,
+        judge=None if judge is None else judge.name,
+        doubt=judge_doubt(settings),
+        lower_is_better=[
+            entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
+        ],
+        content=settings.content.shown,
+        token=None if token is None else token.get_secret_value(),
+        trace_url=settings.server.ui_trace_url or "",
+        version=settings.service_version,
+        incidents=IncidentPages(incidents.journal, trace_url=settings.server.ui_trace_url or ""),
+    )
+
+
+def incidents_of(
+    settings: Settings,
+    judging: JudgeConfig | None,
+    lost: Callable[[str, int], None],
+    store: Store | None = None,
+) -> IncidentKeeper:
+    """Return what makes incidents of alarms.
+
+    Args:
+        settings: The settings.
+        judging: The judges of a share of the answers.
+        lost: Counts notices that did not arrive, by reason.
+        store: Where they are; None: in memory.
+
+    Raises:
+        MissingExtraError: Notices need what is not installed.
+        SettingsError: An address of theirs is none.
+    """
+    store = Memory() if store is None else store
+    urls = [url.get_secret_value() for url in settings.alarms.notify]
+    notifier = None
+    if urls:
+        notifier = Notifier(
+            urls,
+            lost=lost,
+            page_url=settings.server.page_url,
+            texts=settings.content.policy == "all",
+            language=settings.alarms.notify_language,
+        )
+    policy = ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
+    return IncidentKeeper(
+        Journal(store, settings.content.shown),
+        is_judged=judging is not None,
+        notices=notifier,
+        still_on_s=STILL_ON_S,
+        service=settings.service,
+        service_version=settings.service_version,
+        policy=policy,
+        now=store.now,
+    )

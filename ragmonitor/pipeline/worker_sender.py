@@ -1,0 +1,578 @@
+"""Sends answers to a worker over a socket: a child of the monitor's own, or a shared one.
+
+A frame is its length in four bytes, and bytes. A monitor sends bytes of `ragmonitor.runtime.wire`,
+records and messages. A worker sends pickles of messages: it is this user's, as its socket is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from opentelemetry import context
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from ragmonitor.export.prometheus import Scrape
+from ragmonitor.pipeline.build import (
+    builtin_judge,
+    estimates_of,
+    exporters_of,
+    incidents_of,
+    judging_of,
+    meters_of,
+    reader_of,
+    traces_of,
+)
+from ragmonitor.pipeline.judging import MAX_PENDING
+from ragmonitor.pipeline.ledger import is_probe
+from ragmonitor.pipeline.placement import UNIX, described
+from ragmonitor.pipeline.sender import LATER_S, Data, Sender
+from ragmonitor.records import Cause, JudgeIdentity, Report, Status
+from ragmonitor.redaction import Redactor
+from ragmonitor.runtime import guard, supervised, wire
+from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
+from ragmonitor.runtime.protocols import Finished
+from ragmonitor.settings import ServerSettings, Settings
+
+HEADER_BYTES: Final = 4
+MAX_FRAME_BYTES: Final = 2**26
+MAX_BYTES: Final = 64 * 2**20
+"""Bytes of records that a worker may have in hand."""
+STOPPING_S: Final = 1.0
+"""Time for a child to end by itself; and the share of the time for closing that is kept for it."""
+STOP_SHARE: Final = 0.3
+# An application may have SIGPIPE end it.
+_FLAGS: Final = getattr(socket, "MSG_NOSIGNAL", 0)
+
+
+class ChannelError(Exception):
+    """The other side is gone."""
+
+
+class Channel:
+    """One end of the socket. Any thread may send; one reads."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Read nothing yet."""
+        sock.settimeout(None)
+        self._socket = sock
+        self._sending = threading.Lock()
+        self._is_read = False
+        self.is_open = True
+
+    def send(self, data: bytes) -> None:
+        """Send bytes; waits while the other side does not read. Raises `ChannelError`."""
+        with self._sending:
+            try:
+                self._socket.sendall(len(data).to_bytes(HEADER_BYTES) + data, _FLAGS)
+            except BaseException as error:
+                self.close()  # the other side may have half of a frame
+                if not isinstance(error, OSError):
+                    raise
+                raise ChannelError(f"the other side is gone: {error}") from error
+
+    def tell(self, name: str, *args: object) -> None:
+        """Send a message. Raises `ChannelError`."""
+        self.send(wire.encode_message((name, args)))
+
+    def frames(self) -> Iterator[bytes]:
+        """Yield what the other side sends, until it is gone."""
+        self._is_read = True
+        try:
+            while (header := self._read(HEADER_BYTES)) is not None:
+                length = int.from_bytes(header)
+                if length > MAX_FRAME_BYTES or (data := self._read(length)) is None:
+                    return
+                yield data
+        finally:
+            self.close()
+            with self._sending:
+                self._socket.close()
+
+    def _read(self, length: int) -> bytes | None:
+        """Return so many bytes; None: the other side is gone."""
+        data = bytearray()
+        while len(data) < length:
+            more = b""
+            with suppress(OSError):
+                more = self._socket.recv(length - len(data))
+            if not more:
+                return None
+            data += more
+        return bytes(data)
+
+    def close(self) -> None:
+        """End the connection; the other side sees it at once, and who waits here goes on."""
+        self.is_open = False
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        if not self._is_read:  # else who reads closes it
+            self._socket.close()
+
+    def forget(self) -> None:
+        """Close a forked child's copy of this end; the connection stays the parent's."""
+        self._socket.close()
+        self.is_open = False
+
+
+class Line:
+    """A connection to a worker with what it was sent: what is open when it ends is unscored."""
+
+    def __init__(self, sock: socket.socket, child: subprocess.Popen[bytes] | None = None) -> None:
+        """Read nothing yet.
+
+        Args:
+            sock: The connection.
+            child: The worker, where it is this process's own.
+        """
+        self.channel = Channel(sock)
+        self.child = child
+        self.open: dict[int, tuple[str, Status] | None] = {}
+        """Framework and status of each record that something is owed of; None: nothing counts."""
+        self.is_heard = False
+        """Whether the worker has said that it works."""
+        self._sent = self._bytes = 0
+        self._sizes: dict[int, int] = {}
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the worker has ended, or the connection has."""
+        return not self.channel.is_open
+
+    def has_room(self, records: int) -> bool:
+        """Return whether one more may be sent while so many may be open."""
+        return len(self._sizes) < records and self._bytes < MAX_BYTES
+
+    def put(self, data: bytes, owed: tuple[str, Status] | None) -> None:
+        """Send a record, and have it open: also if the worker has gone by then.
+
+        Args:
+            data: Its bytes.
+            owed: Its framework and status; None: nothing is owed of it.
+        """
+        self._sent += 1
+        self.open[self._sent] = owed
+        self._sizes[self._sent] = len(data)
+        self._bytes += len(data)
+        try:
+            with suppress(ChannelError):
+                self.channel.send(data)
+        except BaseException:  # raised again: whoever sends counts it
+            self.close([self._sent])
+            raise
+
+    def close(self, numbers: Iterable[int]) -> None:
+        """Note of which records the worker owes nothing more."""
+        for number in numbers:
+            self.open.pop(number, None)
+            self._bytes -= self._sizes.pop(number, 0)
+
+    def listen(self, handle: Callable[[Line, Any], object], gone: Callable[[], object]) -> None:
+        """Start to read what the worker says, until it is gone. Raises `RuntimeError`."""
+
+        def work() -> None:
+            context.attach(context.set_value("suppress_instrumentation", True))
+            for data in self.channel.frames():
+                with contained("worker"):
+                    handle(self, pickle.loads(data))  # noqa: S301 - of our own process, or user
+            gone()
+
+        threading.Thread(target=work, name="ragmonitor-replies", daemon=True).start()
+
+    def end(self, within_s: float) -> int | None:
+        """End the connection, and a child with it; return its exit status."""
+        self.channel.close()
+        if self.child is None:
+            return None
+        with suppress(subprocess.TimeoutExpired):
+            return self.child.wait(max(0.0, within_s))
+        self.child.kill()
+        return self.child.wait()
+
+
+def line_to(address: str) -> Line:
+    """Return a line to this user's worker that listens at `unix:/path`. Raises `OSError`."""
+    path = Path(address.removeprefix(UNIX))
+    if path.stat().st_uid != os.geteuid():
+        raise PermissionError("the socket is another user's")
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.connect(str(path))
+    except BaseException:  # whatever it is, the socket is closed before it goes on
+        sock.close()
+        raise
+    return Line(sock)
+
+
+def line_to_child(service: str) -> Line:
+    """Return a line to a worker that is started. Raises `OSError`."""
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            number = theirs.fileno()
+            child = subprocess.Popen(  # noqa: S603 - ourselves
+                [
+                    *(sys.executable, "-P", "-m", "ragmonitor", "worker"),
+                    *("--service", service, "--descriptor", str(number)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(number,),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_path())},
+            )
+    except BaseException:  # whatever it is, the socket is closed before it goes on
+        ours.close()
+        raise
+    return Line(ours, child)
+
+
+def _path() -> Iterator[str]:
+    """Yield where modules are found, but where one lies that would instrument any interpreter."""
+    for each in sys.path:
+        place = Path(each)
+        if not (place / "sitecustomize.py").exists() and not (place / "usercustomize.py").exists():
+            yield str(place.absolute())
+
+
+class WorkerSender(Sender):
+    """Sends answers to a worker, which starts with the first of them if it is this monitor's own.
+
+    What was sent and is still open when a worker ends is unscored.
+    """
+
+    def __init__(
+        self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            settings: The settings; nothing in them has to stay in this process.
+            redactor: What every text passes before it goes to a worker with settings of its own.
+            poll: Called now and then; gives up abandoned runs.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
+        self._settings = settings
+        url = settings.send_to
+        self._address = None if url is None else url.get_secret_value()
+        self._traces = traces_of(settings)
+        quiet = {"server": ServerSettings(enabled=False), "state": None}
+        plain = settings.model_copy(update=quiet)
+        super().__init__(
+            settings,
+            redactor=None if self._address is None else redactor,
+            poll=poll,
+            meters=meters_of(plain, None),
+            judges=_checked(plain),
+        )
+        self.registry = CollectorRegistry()
+        self.registry.register(Scrape(self._families))
+        self._room = settings.capture.queue_size
+        if settings.judge.model is not None:
+            self._room += MAX_PENDING
+        self._line: Line | None = None
+        self._deaths = 0
+        self._pause_s = supervised.FIRST_PAUSE_S
+        self._errors = Counter(guard.errors)
+        self._newest: Report | None = None
+        self._known_families = b""
+        """Every series, as the worker gave them last: a pickle."""
+        self._destination = ""
+        self._numbers = itertools.count(1)
+        self._requests: deque[tuple[str, int, float]] = deque()
+        self._awaited: dict[int, Future[bool]] = {}
+        """The requests whose reply somebody waits for."""
+
+    # --- the application's side -----------------------------------------------------------------
+
+    def newest(self) -> Report | None:
+        """Return the report on the newest answer that was scored by the last flush."""
+        return self._newest
+
+    def destination(self) -> str:
+        """Say where traces go, without secrets."""
+        return self._destination or self._traces.destination()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything taken so far is judged and exported; return whether it is."""
+        deadline = time.monotonic() + timeout_s
+        if not self._is_working():
+            return True
+        self.wake()
+        return (
+            self._is_handed(deadline)
+            and self._asked("flush", deadline)
+            and (
+                not self._traces.is_applications
+                or self._traces.flush(max(0.1, deadline - time.monotonic()))
+            )
+        )
+
+    def _asked(self, name: str, deadline: float) -> bool:
+        """Return whether the worker has done a thing in time, and with success."""
+        while self._thread.is_started and (left_s := deadline - time.monotonic()) > 0:
+            if self._line is not None:
+                number, reply = next(self._numbers), Future[bool]()
+                self._awaited[number] = reply
+                # It keeps a little for the way back.
+                self._requests.append((name, number, 0.95 * left_s))
+                self._wakes.put(None)
+                try:
+                    return reply.result(left_s)
+                except TimeoutError:
+                    return False
+                except ChannelError:  # the next one is asked
+                    pass
+                finally:
+                    self._awaited.pop(number, None)
+            time.sleep(LATER_S)
+        return False
+
+    def close(self, timeout_s: float) -> bool:
+        """Flush and stop; late interactions count as `shutdown`."""
+        deadline = time.monotonic() + timeout_s
+        is_closed = True
+        if self._is_working():
+            self.wake()
+            last = deadline - min(STOPPING_S, STOP_SHARE * timeout_s)
+            is_handed = self._is_handed(deadline - 2 * STOP_SHARE * timeout_s)
+            is_closed = self._asked("close", last) and is_handed
+        with self._counting:
+            self._closed = True
+            line = self._line
+        left_s = deadline - time.monotonic()
+        if line is not None:
+            line.channel.close()  # whoever waits for it goes on
+        self._end(deadline - left_s / 2)
+        if line is not None:
+            self._bury(line, Cause.SHUTDOWN, min(STOPPING_S, deadline - time.monotonic()))
+        with shielded("close"):
+            self.ledger.count_notes()
+            self._traces.close()
+        return is_closed
+
+    def _families(self) -> list[Metric]:
+        """Return the worker's series of the last seconds, with what was counted here."""
+        with shielded("count"):
+            if self._line is None or not self._line.is_heard:
+                self.ledger.count_notes()
+        known = self._known_families
+        families = pickle.loads(known) if known else []  # noqa: S301 - as in `Line.listen`
+        return _summed(families, self._meters.registry.collect())
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def _work(self) -> bool:
+        """Serve one worker to its end or ours; return False: no further one is to be started."""
+        line = self._line
+        if line is None:
+            line = self._opened()
+        began_s = time.monotonic()
+        while line is not None and not (self._closed or line.is_gone):
+            self._serve(line)
+        if time.monotonic() - began_s > supervised.MAX_PAUSE_S:
+            self._pause_s = supervised.FIRST_PAUSE_S
+        if not self._closed:
+            if line is not None:
+                self._bury(line, Cause.INTERNAL_ERROR, 0.0)
+            self._thread.ending.wait(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, supervised.MAX_PAUSE_S)
+        return not self._closed
+
+    def _opened(self) -> Line | None:
+        """Return a line to a worker that knows what it is to do; None: there is none for now."""
+        try:
+            with self.step:
+                if self._address is None:
+                    told = described(self._settings)
+                    line = line_to_child(self._settings.service)
+                else:
+                    line, told = line_to(self._address), b""
+            try:
+                line.listen(self._handle, lambda: self._wakes.put(None))
+                line.channel.tell("begin", self._settings.service, told, self._deaths)
+            except BaseException:  # whatever it is, the worker ends before it goes on
+                line.end(0.0)
+                raise
+        except (OSError, ChannelError) as error:
+            record_problem("worker", f"no worker can be reached: {guard.reason(error)}")
+            return None
+        with self._counting:
+            if not self._closed:
+                self._ticked_s = 0.0
+                self._line = line
+                return line
+        line.end(0.0)
+        return None
+
+    def _bury(self, line: Line, cause: Cause, within_s: float) -> None:
+        """Count what a worker had that is gone, or is to go."""
+        self._line = None
+        status = line.end(within_s)
+        while line.open:
+            with suppress(KeyError):  # a reply still came in
+                _, owed = line.open.popitem()
+                if owed is not None:
+                    self.ledger.note_refused(*owed, cause)
+        if cause is Cause.INTERNAL_ERROR:
+            self._deaths += 1
+            self._known_families = b""
+            ended = "the worker has gone" if status is None else f"the worker ended ({status})"
+            record_problem(
+                "worker",
+                f"{ended}; another is looked for, and what it had in hand is counted as "
+                "internal_error",
+            )
+        for number in tuple(self._awaited):
+            self._reply(number, ChannelError("the worker is gone"))
+
+    def _serve(self, line: Line) -> None:
+        """Send what there is room for, then wait for more."""
+        with suppress(ChannelError):  # `_work` sees that it is gone
+            if self._is_time_to_tick():
+                self._tell_counts(line)
+            while line.has_room(self._room) and (taken := self._take(1)):
+                is_counted = False
+                try:
+                    is_counted = self._send(line, taken[0])
+                finally:
+                    if not is_counted:
+                        self._refuse(taken[0], Cause.INTERNAL_ERROR)
+                    self._handed += 1
+                if self._closed or line.is_gone:
+                    return
+                time.sleep(0)  # the application goes first
+            while self._requests and line.is_heard:  # so that what was counted goes first
+                self._tell_counts(line)
+                line.channel.tell(*self._requests.popleft())
+            self._rest()
+
+    def _send(self, line: Line, finished: Finished) -> bool:
+        """Send one; return False: it is still to be counted."""
+        with contained("worker"):
+            packed = self._packed(finished)
+            if packed is None:
+                return True
+            data, framework, status = packed
+            if isinstance(finished, Data):
+                line.channel.send(data)
+            else:
+                line.put(data, None if is_probe(finished) else (framework, status))
+            return True
+        if not isinstance(finished, Data):
+            self.ledger.give_up("unreadable")
+        return False
+
+    def _tell_counts(self, line: Line) -> None:
+        """Tell the worker what was counted here, or have the next told. Raises `ChannelError`."""
+        # A worker that never works takes no counts along.
+        noted = self.ledger.take() if line.is_heard else []
+        errors = Counter(guard.errors)
+        try:
+            line.channel.tell(
+                "counts",
+                {
+                    "waiting": len(self.queue),
+                    "errors": errors - self._errors,
+                    "level": logging.getLogger("ragmonitor").getEffectiveLevel(),
+                    "has_provider": self._address is None and self._traces.is_applications,
+                    "noted": noted,
+                },
+            )
+        except ChannelError:
+            self.ledger.take_over(noted)
+            raise
+        self._errors = errors
+
+    # --- from the worker ------------------------------------------------------------------------
+
+    def _handle(self, line: Line, message: tuple[str, Any]) -> None:
+        """Take what the worker says: of answers and numbers, or a call that emits traces here."""
+        name, told = message
+        if name == "traces":
+            number, method, args = told
+            reference = None
+            with contained("export"):
+                reference = getattr(self._traces, method)(*args)
+            with suppress(ChannelError):
+                line.channel.tell("emitted", number, reference)
+            return
+        line.close(told["closed"])
+        for level, text in told["logs"]:
+            logger.log(level, "%s", text)
+        if (state := told["state"]) is not None:
+            line.is_heard = True
+            self._wakes.put(None)
+            self.alarms, self.metrics_url, self.ui_url, self._destination = state[:4]
+            self._known_families, newest = state[4:]
+            self._newest = newest if self._address is None else None
+        for number, is_done in told["done"]:
+            self._reply(number, is_done)
+
+    def _reply(self, number: int, found: bool | ChannelError) -> None:
+        """Tell who waits for a request."""
+        future = self._awaited.pop(number, None)
+        if isinstance(found, ChannelError) and future is not None:
+            future.set_exception(found)
+        elif future is not None:
+            future.set_result(bool(found))
+
+    # --- forks ----------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Let go of the parent's worker, in a forked child that begins anew."""
+        super().forget()
+        line = self._line
+        if line is not None:
+            line.channel.forget()
+            if line.child is not None:
+                line.child.poll()  # finds out that it is no child of ours, so that nobody warns
+
+
+def _checked(settings: Settings) -> list[JudgeIdentity]:
+    """Find out here what the worker could not do, and return who judges there.
+
+    Raises:
+        SettingsError: The settings cannot be carried out.
+    """
+    judging, reader = judging_of(settings), reader_of(settings) or builtin_judge()
+    estimates_of(settings, reader, judging)
+    incidents_of(settings, judging, lambda _reason, _n: None)
+    exporters_of(settings, lambda _reason, _n: None)
+    judges = [reader] if judging is None else [reader, judging.judge]
+    return [each.identity for each in judges]
+
+
+def _summed(families: Sequence[Metric], own: Iterable[Metric]) -> list[Metric]:
+    """Return the families, with the counters of `own` added to theirs."""
+    if not families:
+        return list(own)
+    result = {family.name: family for family in families}
+    for family in (each for each in own if each.type == "counter"):
+        known = result.setdefault(family.name, Metric(family.name, family.documentation, "counter"))
+        samples = {(each.name, *sorted(each.labels.items())): each for each in known.samples}
+        for sample in family.samples:
+            key = sample.name, *sorted(sample.labels.items())
+            before = samples.get(key)
+            if before is None:
+                samples[key] = sample
+            elif sample.name.endswith("_total"):
+                samples[key] = before._replace(value=before.value + sample.value)
+        known.samples = list(samples.values())
+    return list(result.values())

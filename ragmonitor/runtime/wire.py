@@ -1,0 +1,115 @@
+"""Finished records as compact, versioned bytes, and back.
+
+MessagePack behind a header of four bytes: maps by field name, so that readers skip the fields they
+do not know.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ragmonitor.records import Interaction
+from ragmonitor.runtime.errors import WireError
+from ragmonitor.runtime.feedback import Feedback
+
+VERSION: Final = 1
+"""The version that is written; those before and after it are read as well."""
+MAX_BYTES: Final = 4 * 2**20
+"""Bytes of a record. A longer one is refused by writer and reader."""
+HEADER_BYTES: Final = 4
+# MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
+_MAGIC: Final = 0xC1
+
+Kind = Literal[b"i", b"f", b"j", b"m"]
+"""An `Interaction`, people's `Feedback`, the request to accept the judge as it is, or a message
+between a monitor and its worker."""
+
+
+def encode(interaction: Interaction) -> bytes:
+    """Return a record as bytes; its fields are as `capture.sound` makes them.
+
+    Raises:
+        WireError: It is too long.
+    """
+    return _encoded(b"i", interaction)
+
+
+def decode(data: bytes) -> Interaction:
+    """Return the record of these bytes.
+
+    Unknown fields are skipped, and missing ones have their defaults.
+
+    Raises:
+        WireError: They cannot be read: damaged, too long, or more than one version away.
+    """
+    interaction: Interaction = _decoded(b"i", data, Interaction)
+    return interaction
+
+
+def encode_feedback(feedback: Feedback) -> bytes:
+    """Return what a person said of an answer as bytes."""
+    return _encoded(b"f", feedback)
+
+
+def decode_feedback(data: bytes) -> Feedback:
+    """Return the feedback of these bytes. Raises as `decode`."""
+    feedback: Feedback = _decoded(b"f", data, Feedback)
+    return feedback
+
+
+def encode_refreeze() -> bytes:
+    """Return the request to freeze the reference answers anew: `is_kind` says all of it."""
+    return _encoded(b"j", {})
+
+
+def encode_message(message: Any) -> bytes:
+    """Return plain values, or records of simple fields, as bytes. Raises as `encode`."""
+    return _encoded(b"m", message)
+
+
+def decode_message(data: bytes) -> Any:
+    """Return the plain values of these bytes. Raises as `decode`."""
+    return _decoded(b"m", data, Any)
+
+
+def is_kind(data: bytes, kind: Kind) -> bool:
+    """Return whether these bytes begin as a record of this kind."""
+    return data[:2] == bytes((_MAGIC, kind[0]))
+
+
+def _encoded(kind: Kind, record: Any) -> bytes:
+    body = _ENCODER.encode(record)
+    if len(body) > MAX_BYTES:
+        raise WireError(f"a record of {len(body)} bytes; the limit is {MAX_BYTES}")
+    return bytes((_MAGIC, kind[0], VERSION, 0)) + body
+
+
+def _decoded(kind: Kind, data: bytes, shape: Any) -> Any:
+    if len(data) < HEADER_BYTES or not is_kind(data, kind):
+        raise WireError("these bytes are no record of ragmonitor, or one of another kind")
+    if not max(1, VERSION - 1) <= data[2] <= VERSION + 1:
+        raise WireError(
+            f"a record of version {data[2]}; this release reads up to {VERSION + 1}: "
+            "update the older side, one version at a time"
+        )
+    if data[3]:
+        raise WireError("a record with an unknown flag: update this side")
+    body = memoryview(data)[HEADER_BYTES:]
+    if len(body) > MAX_BYTES:
+        raise WireError(f"a record of {len(body)} bytes; the limit is {MAX_BYTES}")
+    try:
+        return _decoder(shape).decode(body)
+    # Beside the library's own: what a text, a key of a map or a depth can be wrong in.
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise WireError(f"a record cannot be read: {error}"[:300]) from None
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+@cache
+def _decoder(shape: Any) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(shape)
