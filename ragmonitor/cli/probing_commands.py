@@ -75,7 +75,6 @@ def http_ask(options: AskOptions, url: str) -> HttpAsk:
         question_field=options.question_field,
         answer_path=options.answer_path,
         contexts_path=options.contexts_path,
-        history_field=options.history_field,
         headers=headers_of(options.header or ()),
         timeout_s=duration_s(options.timeout, "--timeout"),
         retries=RETRIES,

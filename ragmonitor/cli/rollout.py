@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragmonitor.causes.versions import VersionDifference
 from ragmonitor.cli.monitor_client import address, numbers
-from ragmonitor.cli.monitor_options import RolloutOptions
+from ragmonitor.cli.options import RolloutOptions
 from ragmonitor.cli.terminal import FINE, print_json, say
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.durations import duration_s

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
-from ragmonitor.cli.service_options import ReceiveOptions, WorkerOptions
+from ragmonitor.cli.options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.pipeline.back_half.setup import UNIX
 from ragmonitor.pipeline.wiring import redactor_of, restrict_logs

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ragmonitor.cli.monitor_client import Page, address, numbers
-from ragmonitor.cli.monitor_options import StatusOptions
+from ragmonitor.cli.options import StatusOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, say
 from ragmonitor.records import AlarmSpan, is_builtin, is_difference
 from ragmonitor.runtime.addresses import shown

@@ -110,24 +110,16 @@ def figures_table(*columns: str, texts: Collection[str] = ()) -> Table:
 
 
 @contextmanager
-def progress(
-    title: str,
-    total: float | None,
-    *,
-    quiet: bool = False,
-    text: Callable[[], str] = lambda: "",
-) -> Iterator[Advance]:
+def progress(text: Callable[[], str], *, quiet: bool = False) -> Iterator[Callable[[], None]]:
     """Rewrite one line while the block runs, if standard error is a terminal.
 
-    The block gets a function that takes how much is done so far, in the unit of `total`. It shows
-    the percentage, and the result of `text`.
+    The block gets a function that shows the result of `text`.
     """
     is_shown = not quiet and sys.stderr.isatty()
 
-    def advance(done: float) -> None:
+    def advance() -> None:
         if is_shown:
-            share = f" {done / total:.0%}" if total else ""
-            sys.stderr.write(f"\r\x1b[K{printable(f'{title}{share} {text()}')}")
+            sys.stderr.write(f"\r\x1b[K{printable(text())}")
             sys.stderr.flush()
 
     try:
@@ -135,6 +127,3 @@ def progress(
     finally:
         if is_shown:
             sys.stderr.write("\r\x1b[K")
-
-
-Advance = Callable[[float], None]

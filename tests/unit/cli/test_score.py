@@ -200,12 +200,10 @@ def test_a_plugin_registers_evaluators(tmp_path):
 
 
 def test_a_model_keeps_the_order_of_the_lines(tmp_path, llm):
-    """However late a reply is; and calls overlap, up to what was allowed."""
+    """However late a reply is; and calls overlap."""
     records = [{**GOOD, "id": str(n)} for n in range(60)]
     records.insert(30, "{no")
-    result = run(
-        write(tmp_path, *records), "--judge", "m", "--budget-tokens", "9999", "--concurrency", "4"
-    )
+    result = run(write(tmp_path, *records), "--judge", "m", "--budget-tokens", "9999")
     lines = objects(result.stdout)
     assert [line.get("id") for line in lines] == [
         *map(str, range(30)),
@@ -215,7 +213,7 @@ def test_a_model_keeps_the_order_of_the_lines(tmp_path, llm):
     assert lines[0]["judge"] == "m@1"
     assert lines[0]["evaluations"]["faithfulness"] == {"score": 0.5}
     assert llm.calls == 60
-    assert 1 < llm.most_at_once <= 4
+    assert llm.most_at_once > 1
 
 
 def cli(*arguments, **options):
