@@ -167,12 +167,12 @@ def askable(goldens: Sequence[Golden], name: str) -> list[Golden]:
     """Return the questions by which an application may be measured.
 
     Raises:
-        GoldensError: There are questions, and none of them is to be asked.
+        GoldensError: None of them is to be asked.
     """
     left = [each for each in goldens if each.is_askable]
-    if goldens and not left:
+    if not left:
         raise GoldensError(
-            f"{name} has no golden question to ask: all were rejected, or mined and await their "
+            f"{name} has no golden question to ask: they were rejected, or mined and await their "
             "review: put the answer right, and set `status` to `accepted`"
         )
     return left
