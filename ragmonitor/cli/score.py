@@ -25,6 +25,7 @@ from ragmonitor.cli.terminal import (
     print_json,
     progress,
     say,
+    usage_text,
 )
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
@@ -203,7 +204,7 @@ class Scoring:
 
     def _progress_text(self) -> str:
         done = f"scoring {self.summary.lines} answers"
-        return done if self.scorer.budget is None else f"{done}, {_usage_text(self.scorer)}"
+        return done if self.scorer.budget is None else f"{done}, {usage_text(self.scorer.usage)}"
 
     @property
     def exit_code(self) -> int:
@@ -250,7 +251,7 @@ class Scoring:
         if self.scorer.budget is not None:
             console.print(cost_text(self.scorer, self.scorer.budget))
         elif self.scorer.usage.calls:
-            console.print(f"the embedding's: {_usage_text(self.scorer)}")
+            console.print(f"the embedding's: {usage_text(self.scorer.usage)}")
         if summary.is_interrupted or summary.tally.unscored.get(Cause.OVER_BUDGET.value):
             end = "interrupted" if summary.is_interrupted else "the budget is spent"
             say(f"{end}; the same command goes on from here" if _replies(self.options) else end)
@@ -289,16 +290,8 @@ def _add(table: Table, title: str, row: EvaluatorSummary, *, style: str | None =
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
     """Return what the judge cost, for people."""
-    return f"judge: {_usage_text(scorer)}; budget {budget.capacity:g} {budget.unit}" + (
+    return f"judge: {usage_text(scorer.usage)}; budget {budget.capacity:g} {budget.unit}" + (
         ", spent" if scorer.run_budget.is_spent else ""
-    )
-
-
-def _usage_text(scorer: Scorer) -> str:
-    used = scorer.usage
-    return (
-        f"{used.calls} {'call' if used.calls == 1 else 'calls'}, "
-        f"{used.input_tokens + used.output_tokens} tokens, {used.cost_usd:.4f} USD"
     )
 
 

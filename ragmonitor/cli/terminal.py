@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from ragmonitor.records import JudgeUsage
+
 FINE = 0
 SOMETHING_WRONG = 1
 """Finished, but something in the data was wrong, or a check failed."""
@@ -63,6 +65,12 @@ def say(message: str) -> None:
 def accounted_for(*, is_complete: bool) -> str:
     """Return for people whether captured = scored + unscored, and nothing was lost."""
     return "all accounted for" if is_complete else "NOT ALL ACCOUNTED FOR"
+
+
+def usage_text(usage: JudgeUsage) -> str:
+    """Return for people what a judge has used."""
+    calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
+    return f"{calls}, {usage.input_tokens + usage.output_tokens} tokens, {usage.cost_usd:.6f} USD"
 
 
 def print_json(value: Any) -> None:

@@ -127,7 +127,7 @@ def test_an_embedding_model_takes_the_place_of_ours(tmp_path):
     (line,) = objects(result.stdout)
     assert line["evaluations"]["answer_similarity"]["score"] == pytest.approx(1)
     assert entry.version > 1
-    assert "the embedding's: 1 call, 2 tokens, 0.0000 USD" in result.stderr
+    assert "the embedding's: 1 call, 2 tokens, 0.000000 USD" in result.stderr
 
 
 def test_a_budget_ends_what_an_embedding_spends_beside_the_built_in_judge(tmp_path):
