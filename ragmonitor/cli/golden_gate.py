@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
-from ragmonitor.cli.rollout import EXIT
+from ragmonitor.cli.rollout import EXIT, is_accepted
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
@@ -139,10 +139,6 @@ def _exit_code(
     if comparison is None:
         unanswered = any(each.error for golden in scored.goldens for each in golden.answers)
         return SOMETHING_WRONG if unanswered else FINE
-    accepted = ("better", "equivalent", "undecided")
-    passes = (
-        comparison.passes
-        if options.accept is None
-        else comparison.decision in accepted[: accepted.index(options.accept) + 1]
-    )
+    least = options.accept
+    passes = comparison.passes if least is None else is_accepted(comparison.decision, least)
     return FINE if passes else EXIT[comparison.decision]
