@@ -9,41 +9,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragmonitor.capture import (
-        InteractionIdMiddleware,
-        current_interaction,
-    )
-    from ragmonitor.evaluators import evaluator, rubric
-    from ragmonitor.export import JsonLines, Langfuse, Phoenix
-    from ragmonitor.judges import EncoderJudge, FunctionJudge, LlmJudge
-    from ragmonitor.monitor import Monitor
-    from ragmonitor.offline import aevaluate, evaluate
-    from ragmonitor.records import (
-        Assessment,
-        Cause,
-        Chunk,
-        Interaction,
-        JudgeIdentity,
-        JudgeUsage,
-        Report,
-        Scored,
-        SentenceVerdict,
-        Unscored,
-    )
-    from ragmonitor.runtime.errors import (
-        JudgeError,
-        NotScorableError,
-        RagMonitorError,
-        SettingsError,
-    )
-    from ragmonitor.runtime.protocols import Exporter, Judge
-    from ragmonitor.settings import (
-        Budget,
-        CaptureSettings,
-        ExportSettings,
-        JudgeSettings,
-        ServerSettings,
-    )
+    from ragmonitor.capture import InteractionIdMiddleware as InteractionIdMiddleware
+    from ragmonitor.capture import current_interaction as current_interaction
+    from ragmonitor.evaluators import evaluator as evaluator
+    from ragmonitor.evaluators import rubric as rubric
+    from ragmonitor.export import JsonLines as JsonLines
+    from ragmonitor.export import Langfuse as Langfuse
+    from ragmonitor.export import Phoenix as Phoenix
+    from ragmonitor.judges import EncoderJudge as EncoderJudge
+    from ragmonitor.judges import FunctionJudge as FunctionJudge
+    from ragmonitor.judges import LlmJudge as LlmJudge
+    from ragmonitor.monitor import Monitor as Monitor
+    from ragmonitor.offline import aevaluate as aevaluate
+    from ragmonitor.offline import evaluate as evaluate
+    from ragmonitor.records import Assessment as Assessment
+    from ragmonitor.records import Cause as Cause
+    from ragmonitor.records import Chunk as Chunk
+    from ragmonitor.records import Interaction as Interaction
+    from ragmonitor.records import JudgeIdentity as JudgeIdentity
+    from ragmonitor.records import JudgeUsage as JudgeUsage
+    from ragmonitor.records import Report as Report
+    from ragmonitor.records import Scored as Scored
+    from ragmonitor.records import SentenceVerdict as SentenceVerdict
+    from ragmonitor.records import Unscored as Unscored
+    from ragmonitor.runtime.errors import JudgeError as JudgeError
+    from ragmonitor.runtime.errors import NotScorableError as NotScorableError
+    from ragmonitor.runtime.errors import RagMonitorError as RagMonitorError
+    from ragmonitor.runtime.errors import SettingsError as SettingsError
+    from ragmonitor.runtime.protocols import Exporter as Exporter
+    from ragmonitor.runtime.protocols import Judge as Judge
+    from ragmonitor.settings import Budget as Budget
+    from ragmonitor.settings import CaptureSettings as CaptureSettings
+    from ragmonitor.settings import ExportSettings as ExportSettings
+    from ragmonitor.settings import JudgeSettings as JudgeSettings
+    from ragmonitor.settings import ServerSettings as ServerSettings
 
 __version__ = "0.1.0"
 
@@ -86,43 +85,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "Assessment",
-    "Budget",
-    "CaptureSettings",
-    "Cause",
-    "Chunk",
-    "EncoderJudge",
-    "ExportSettings",
-    "Exporter",
-    "FunctionJudge",
-    "Interaction",
-    "InteractionIdMiddleware",
-    "JsonLines",
-    "Judge",
-    "JudgeError",
-    "JudgeIdentity",
-    "JudgeSettings",
-    "JudgeUsage",
-    "Langfuse",
-    "LlmJudge",
-    "Monitor",
-    "NotScorableError",
-    "Phoenix",
-    "RagMonitorError",
-    "Report",
-    "Scored",
-    "SentenceVerdict",
-    "ServerSettings",
-    "SettingsError",
-    "Unscored",
-    "__version__",
-    "aevaluate",
-    "current_interaction",
-    "evaluate",
-    "evaluator",
-    "rubric",
-]
+__all__ = [*_HOME_OF, "__version__"]  # noqa: PLE0604 - texts
 
 
 def __getattr__(name: str) -> Any:

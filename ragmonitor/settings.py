@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -88,16 +88,7 @@ def _whole_path(value: Any) -> Any:
 
     The application may go to another folder later, and a worker begin there.
     """
-    if not isinstance(value, str | Path):
-        return value
-    try:
-        path = Path(value).expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{value}: there is no such home folder") from error
-    try:
-        return path.absolute()
-    except OSError:  # the current folder has been removed
-        return path
+    return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
 FilePath = Annotated[Path | None, BeforeValidator(_whole_path)]
@@ -132,12 +123,11 @@ class Group(BaseModel):
         Raises:
             SettingsError: An option is unknown or out of range.
         """
-        prefix = (self.place,) if self.place else ()
-        _refuse_unknown({self.place: values} if self.place else values, _keyword)
+        _refuse_unknown({self.place: values} if self.place else values)
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError(_readable(error, prefix)) from None
+            raise SettingsError(_readable(error, self.place)) from None
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield what `repr` shows: addresses without the user and password in them."""
@@ -229,14 +219,7 @@ class JudgeSettings(Group):
         return self.model if isinstance(self.model, str) else None
 
     @model_validator(mode="after")
-    def _every_judge_is_another(self) -> Self:
-        names = [name for name in (self.name, *self.fallbacks) if name]
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
-            raise ValueError(
-                f"{', '.join(sorted(twice))} is named twice among judge.model and "
-                "judge.fallbacks; their scores would be one series"
-            )
+    def _fallbacks_are_litellms(self) -> Self:
         if self.fallbacks and (self.name is None or self.name.startswith("encoder:")):
             raise ValueError("fallbacks are litellm's: they need a judge.model that litellm asks")
         return self
@@ -283,20 +266,10 @@ class Budget(Group):
 
     @classmethod
     def values_of(cls, value: Any) -> dict[str, Any]:
-        """Return the limits of a group, a mapping, or a text: `usd_per_day=5,usd_per_hour=1`.
-
-        Raises:
-            SettingsError: A part of the text names no limit.
-        """
+        """Return the limits of a group, a mapping, or a text: `usd_per_day=5,usd_per_hour=1`."""
         if not isinstance(value, str):
             return super().values_of(value)
         pairs = [part.partition("=") for part in value.split(",") if part.strip()]
-        for name, equals, _ in pairs:
-            if not equals and name.strip() not in cls.model_fields:
-                raise SettingsError(
-                    f"budget: {name.strip()!r} does not say of what; give usd_per_day=5, or "
-                    "tokens_per_day=..., calls_per_day=..., or each per_hour"
-                )
         return {name.strip(): limit.strip() for name, _, limit in pairs}
 
     @property
@@ -325,10 +298,7 @@ class Budget(Group):
     @model_validator(mode="after")
     def _one_unit(self) -> Self:
         if sum(any(pair) for pair in self._limits.values()) > 1:
-            raise ValueError(
-                "give one budget: usd_per_day, usd_per_hour or both; or tokens_per_day, "
-                "tokens_per_hour or both; or calls_per_day, calls_per_hour or both"
-            )
+            raise ValueError("give one budget: in dollars, in tokens, or in calls")
         return self
 
 
@@ -541,31 +511,26 @@ class ServerSettings(Group):
         """The folder of the page for people, with a slash at its end; empty: it is not known."""
         return "" if self.ui_url is None else f"{self.ui_url.rstrip('/')}/ragmonitor/"
 
-    @field_validator("ui_url")
+    @field_validator("ui_url", "ui_trace_url")
     @classmethod
-    def _is_an_address_of_people(cls, value: str | None) -> str | None:
+    def _is_an_address(cls, value: str | None) -> str | None:
         if value is None:
             return value
-        if not value.startswith(("http://", "https://")) or any(c in value for c in " ?#<>"):
-            raise ValueError("an address begins with http:// or https:// and has no query")
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("an address begins with http:// or https://")
         return value.rstrip("/").removesuffix("/ragmonitor")
 
     @field_validator("ui_trace_url")
     @classmethod
-    def _is_an_address_of_traces(cls, value: str | None) -> str | None:
-        if value is None:
-            return value
-        if not value.startswith(("http://", "https://")) or "{trace_id}" not in value:
-            raise ValueError("an address begins with http:// or https:// and holds {trace_id}")
+    def _names_the_trace(cls, value: str | None) -> str | None:
+        if value is not None and "{trace_id}" not in value:
+            raise ValueError("the address of a trace holds {trace_id}")
         return value
 
     @model_validator(mode="after")
     def _pages_are_served_beside_metrics(self) -> Self:
-        for name in ("ui", "feedback"):
-            if getattr(self, name) and not self.enabled:
-                raise ValueError(
-                    f"server.{name} is served beside /metrics; it needs server.enabled"
-                )
+        if (self.ui or self.feedback) and not self.enabled:
+            raise ValueError("ui and feedback are served beside /metrics; they need enabled")
         return self
 
 
@@ -678,7 +643,6 @@ class Settings(Group):
             SettingsError: An option is unknown, missing or out of range.
         """
         named = {name: value for name, value in options.items() if value is not None}
-        _refuse_unknown(named, _keyword)
         values: dict[str, Any] = {}
         for source in (_from_file(), _from_variables(), named):
             _merge(values, source)
@@ -747,13 +711,6 @@ OPTIONS: tuple[Option, ...] = tuple(_options())
 """Those at the top first, then group by group."""
 
 
-VARIABLES: frozenset[str] = frozenset(
-    [option.variable for option in OPTIONS]
-    + [_variable((name,)) for name, group in GROUPS.items() if group.short or name == "budget"]
-)
-"""Every variable that is heeded: of the options, and of the groups that have a short form."""
-
-
 def sources() -> dict[OptionPath, str]:
     """Return where the options that are set come from: `variable` or `file`."""
     by_option: dict[OptionPath, str] = {}
@@ -766,27 +723,17 @@ def sources() -> dict[OptionPath, str]:
 
 
 def _from_file() -> dict[str, Any]:
-    """Return the options of the file, in groups.
-
-    Raises:
-        SettingsError: It cannot be read, or holds what is no option.
-    """
+    """Return the options of the file, in groups. Raises `SettingsError`: it cannot be read."""
     try:
         # Editors of Windows put a mark of the encoding first, which is no TOML.
         tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except RecursionError as error:
-        raise SettingsError(f"{FILE}: tables or lists are nested too deep") from error
     except (OSError, ValueError) as error:
         raise SettingsError(f"{FILE}: {error}") from error
-    outside = sorted(tables.keys() - {TABLE})
-    if outside:
-        raise SettingsError(f"{FILE}: {outside[0]} stands outside of [{TABLE}]")
-    values = tables.get(TABLE, {})
-    if not isinstance(values, dict):
-        raise SettingsError(f"{FILE}: {TABLE} is no table; write [{TABLE}] in a line of its own")
-    _refuse_unknown(values, _key)
+    values = tables.pop(TABLE, {})
+    if tables or not isinstance(values, dict):
+        raise SettingsError(f"{FILE}: options stand in [{TABLE}], or in [{TABLE}.judge] and others")
     return _grouped(values)
 
 
@@ -805,9 +752,10 @@ def _from_variables() -> dict[str, Any]:
             continue
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
         if not _is_option(path):
-            hint = _nearest(path, _variable)
-            if hint:
-                raise SettingsError(f"unknown variable {variable}{hint}")
+            if meant := _meant(path):
+                raise SettingsError(
+                    f"unknown variable {variable}; did you mean {_variable(meant)}?"
+                )
             logger.warning("ragmonitor: variable %s is no setting and is not heeded", variable)
             continue
         *groups, name = path
@@ -858,46 +806,27 @@ def _paths(values: Mapping[str, Any]) -> Iterator[OptionPath]:
             yield (name,)
 
 
-def _refuse_unknown(values: Mapping[str, Any], spelt: Callable[[OptionPath], str]) -> None:
+def _refuse_unknown(values: Mapping[str, Any]) -> None:
     for path in _paths(values):
         if not _is_option(path):
-            where = f"{FILE}: " if spelt is _key else ""
-            raise SettingsError(f"{where}unknown option {'.'.join(path)}{_nearest(path, spelt)}")
+            meant = _meant(path)
+            hint = f"; did you mean {'.'.join(meant)}?" if meant else ""
+            raise SettingsError(f"unknown option {'.'.join(path)}{hint}")
 
 
-def _nearest(path: OptionPath, spelt: Callable[[OptionPath], str]) -> str:
-    """Return a question whether the nearest option was meant; empty: none is near."""
-    known: dict[str, OptionPath] = {name: (name,) for name in Settings.model_fields}
-    for each in OPTIONS:
-        known.setdefault("_".join(each.path), each.path)
-    for each in OPTIONS:
-        known.setdefault(each.path[-1], each.path)
-    names = ["_".join(path), path[-1]]
-    if group := nearest(path[0], GROUPS, cutoff=_SIMILAR):  # before a group that has the name, too
-        names.insert(1, f"{group}_{path[-1]}")
-    if path[0] not in GROUPS:
-        names.append(path[0])
-    same = [name for name in names if name in known]
-    for near in (*same, *(nearest(name, known, cutoff=_SIMILAR) for name in names)):
-        if near:
-            return f"; did you mean {spelt(known[near])}?"
-    return ""
+def _meant(path: OptionPath) -> OptionPath | None:
+    """Return the option whose name, or the last part of it, is most like a misspelt one."""
+    known = {each.path[-1]: each.path for each in OPTIONS}
+    known |= {each.name: each.path for each in OPTIONS}
+    known |= {name: (name,) for name in Settings.model_fields}
+    near = (nearest(name, known, cutoff=_SIMILAR) for name in (".".join(path), path[-1], path[0]))
+    return next((known[name] for name in near if name), None)
 
 
-def _keyword(path: OptionPath) -> str:
-    if len(path) == 1:
-        return path[0]
-    return f"{path[0]}={GROUPS[path[0]].__name__}({path[1]}=...)"
-
-
-def _key(path: OptionPath) -> str:
-    return f"{path[-1]} in [{'.'.join((TABLE, *path[:-1]))}]"
-
-
-def _readable(error: ValidationError, prefix: OptionPath) -> str:
+def _readable(error: ValidationError, place: str) -> str:
     lines = []
     for problem in error.errors():
-        name = ".".join(str(part) for part in (*prefix, *problem["loc"]))
+        name = ".".join(str(part) for part in (place, *problem["loc"]) if part)
         message = problem["msg"].removeprefix("Value error, ")
         lines.append(f"{name}: {message}" if name else message)
     return "; ".join(lines)

@@ -17,31 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from ragmonitor import __version__
-from ragmonitor.cli.golden_options import (
-    GenerateOptions,
-    MineOptions,
-)
-from ragmonitor.cli.monitor_options import (
-    IncidentOptions,
-    McpOptions,
-    RolloutOptions,
-    StatusOptions,
-)
-from ragmonitor.cli.options import (
-    CompareOptions,
-    DemoOptions,
-    DoctorOptions,
-    GateOptions,
-    ProbeOptions,
-    RateOptions,
-    RulesOptions,
-    SampleOptions,
-    ScoreOptions,
-)
-from ragmonitor.cli.service_options import (
-    ReceiveOptions,
-    WorkerOptions,
-)
+from ragmonitor.cli import options
 from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, prepare_streams, say
 
 
@@ -108,56 +84,56 @@ GROUPS: Final = {
     "live traffic.",
 }
 COMMANDS: Final[dict[str, tuple[type, str]]] = {
-    "score": (ScoreOptions, "score:run"),
-    "compare": (CompareOptions, "compare:run"),
-    "status": (StatusOptions, "status:run"),
-    "demo": (DemoOptions, "demo.run:run"),
-    "doctor": (DoctorOptions, "doctor:run"),
-    "gate": (GateOptions, "golden_gate:run"),
-    "rollout": (RolloutOptions, "rollout:run"),
-    "probe": (ProbeOptions, "probing_commands:run"),
-    "rules": (RulesOptions, "rules:run"),
-    "worker": (WorkerOptions, "services:work"),
-    "receive": (ReceiveOptions, "services:receive"),
-    "labels sample": (SampleOptions, "human_labels:sample"),
-    "labels rate": (RateOptions, "human_labels:rate"),
-    "mcp": (McpOptions, "mcp_server:run"),
-    "incident": (IncidentOptions, "incident_reports:run"),
-    "goldens generate": (GenerateOptions, "golden_files:generate_from_documents"),
-    "goldens mine": (MineOptions, "golden_files:mine_traffic"),
+    "score": (options.ScoreOptions, "score:run"),
+    "compare": (options.CompareOptions, "compare:run"),
+    "status": (options.StatusOptions, "status:run"),
+    "demo": (options.DemoOptions, "demo.run:run"),
+    "doctor": (options.DoctorOptions, "doctor:run"),
+    "gate": (options.GateOptions, "golden_gate:run"),
+    "rollout": (options.RolloutOptions, "rollout:run"),
+    "probe": (options.ProbeOptions, "probing_commands:run"),
+    "rules": (options.RulesOptions, "rules:run"),
+    "worker": (options.WorkerOptions, "services:work"),
+    "receive": (options.ReceiveOptions, "services:receive"),
+    "labels sample": (options.SampleOptions, "human_labels:sample"),
+    "labels rate": (options.RateOptions, "human_labels:rate"),
+    "mcp": (options.McpOptions, "mcp_server:run"),
+    "incident": (options.IncidentOptions, "incident_reports:run"),
+    "goldens generate": (options.GenerateOptions, "golden_files:generate_from_documents"),
+    "goldens mine": (options.MineOptions, "golden_files:mine_traffic"),
 }
 
 
-def _command(options: type, place: str) -> Callable[..., None]:
+def _command(taken: type, place: str) -> Callable[..., None]:
     """Return a command that calls a function with the options and exits with its result.
 
     Args:
-        options: The class of the command's options.
+        taken: The class of the command's options.
         place: The function, as `module:function` below `ragmonitor.cli`.
     """
 
     def command(**given: Any) -> None:
         module, _, function = place.partition(":")
         run = getattr(import_module(f"ragmonitor.cli.{module}"), function)
-        raise typer.Exit(run(options(**given)))
+        raise typer.Exit(run(taken(**given)))
 
     # Typer keeps the line breaks of a docstring: its paragraphs are to fill the terminal.
-    paragraphs = inspect.cleandoc(options.__doc__ or "").split("\n\n")
+    paragraphs = inspect.cleandoc(taken.__doc__ or "").split("\n\n")
     command.__doc__ = "\n\n".join(" ".join(each.split()) for each in paragraphs)
-    vars(command)["__signature__"] = inspect.signature(options)
+    vars(command)["__signature__"] = inspect.signature(taken)
     return command
 
 
 def _register() -> None:
     groups = {"": app}
-    for path, (options, place) in COMMANDS.items():
+    for path, (taken, place) in COMMANDS.items():
         group, _, name = path.rpartition(" ")
         if group not in groups:
             groups[group] = typer.Typer(
                 no_args_is_help=True, help=f"{GROUPS[group]}\n\n{EXIT_CODES}"
             )
             app.add_typer(groups[group], name=group)
-        groups[group].command(name=name, epilog=EXIT_CODES)(_command(options, place))
+        groups[group].command(name=name, epilog=EXIT_CODES)(_command(taken, place))
 
 
 _register()

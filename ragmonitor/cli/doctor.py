@@ -1,15 +1,20 @@
-"""`ragmonitor doctor`: checks settings, endpoints, files, and the judges' verdicts."""
+"""`ragmonitor doctor`: checks settings, endpoints, files, and the judges' verdicts.
+
+A probe returns what it found. One that fails raises what is wrong and what to do.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,7 +27,7 @@ from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import address, fetched, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.otel_environment import (
@@ -46,9 +51,9 @@ from ragmonitor.pipeline.build import (
 )
 from ragmonitor.pipeline.placement import UNIX
 from ragmonitor.pipeline.streams import RedisStream
-from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
+from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
 from ragmonitor.runtime.addresses import shown
-from ragmonitor.runtime.errors import InputError, RagMonitorError, StreamError
+from ragmonitor.runtime.errors import InputError, JudgeError, RagMonitorError, StreamError
 from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
@@ -60,6 +65,7 @@ TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
 MAX_AHEAD_S: Final = 60.0
 DISTRIBUTIONS: Final = (
+    "ragmonitor",
     *FRAMEWORKS.values(),
     "langchain-core",
     "llama-index-core",
@@ -78,22 +84,32 @@ STATE_LOSS: Final = (
 )
 
 
+class Note(str):
+    """A finding that is neither fine nor wrong."""
+
+    __slots__ = ()
+
+
+class ProbeFailedError(RagMonitorError):
+    """Something is wrong."""
+
+    def __init__(self, finding: str, remedy: str) -> None:
+        super().__init__(finding)
+        self.remedy = remedy
+
+
+Probe = Callable[[], str]
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check."""
+    """The result of one probe."""
 
     name: str
     state: Literal["ok", "note", "failed"]
     finding: str
     remedy: str = ""
-    """The remedy where the check failed."""
-    details: dict[str, Any] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return an object for JSON."""
-        remedy = {"remedy": self.remedy} if self.remedy else {}
-        found = {"name": self.name, "state": self.state, "finding": self.finding}
-        return found | remedy | self.details
+    """The remedy where the probe failed."""
 
 
 def run(options: DoctorOptions) -> int:
@@ -104,16 +120,19 @@ def run(options: DoctorOptions) -> int:
     """
     settings = Settings.load()
     masker = Masker(settings)
+    logging.getLogger("ragmonitor").setLevel(logging.CRITICAL)  # the findings say it
     # A server may quote the key that it refuses.
-    checks = [Check(**masker.value(vars_of(each))) for probe in PROBES for each in probe(settings)]
+    checks = [
+        Check(**masker.value(asdict(checked(name, probe)))) for name, probe in probes(settings)
+    ]
     failed = [check for check in checks if check.state == "failed"]
     if options.json_output:
         print_json(
             {
                 "fine": not failed,
                 "settings": list(described(settings, masker)),
-                "versions": dict(_versions()),
-                "checks": [check.as_json() for check in checks],
+                "versions": {name: _version(name) for name in DISTRIBUTIONS},
+                "checks": [asdict(check) for check in checks],
             }
         )
     else:
@@ -121,11 +140,6 @@ def run(options: DoctorOptions) -> int:
             _print_settings(described(settings, masker))
         _print_checks(checks, failed)
     return SOMETHING_WRONG if failed else FINE
-
-
-def vars_of(check: Check) -> dict[str, Any]:
-    """Return the fields of a check by name."""
-    return {name: getattr(check, name) for name in Check.__dataclass_fields__}
 
 
 def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
@@ -139,56 +153,83 @@ def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
         yield {"name": option.name, "value": value, "source": source}
 
 
-def _versions() -> Iterator[tuple[str, str | None]]:
-    yield "python", platform.python_version()
-    for name in ("ragmonitor", *DISTRIBUTIONS):
-        try:
-            yield name, metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield name, None
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def checked(name: str, probe: Probe) -> Check:
+    """Return the result of a probe."""
+    try:
+        finding = probe()
+    except ProbeFailedError as error:
+        return Check(name, "failed", str(error), error.remedy)
+    except RagMonitorError as error:
+        return Check(name, "failed", str(error), START_REMEDY)
+    return Check(name, "note" if isinstance(finding, Note) else "ok", finding)
+
+
+def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
+    """Yield every probe with its name."""
+    yield "settings", partial(_starts, settings)
+    for framework in FRAMEWORKS:
+        yield framework, partial(_framework, framework)
+    yield "traces", partial(_traces, settings)
+    yield "metrics", partial(_metrics, settings)
+    for each in settings.exporters:
+        one = settings.model_copy(update={"exporters": (each,)})
+        yield str(each).partition(":")[0], partial(_exporter, one)
+    if settings.send_to is not None and not settings.send_to.get_secret_value().startswith(UNIX):
+        yield "stream", partial(_stream, settings)
+    if settings.state is not None:
+        place = settings.state
+        yield (
+            "state",
+            partial(_state, place if isinstance(place, Path) else place.get_secret_value()),
+        )
+    if settings.estimation.human_labels is not None:
+        yield "estimation.human_labels", partial(_labels, settings.estimation.human_labels)
+    for trial in TRIALS:
+        yield f"judge builtin ({trial.language})", partial(read_trial, BuiltinJudge, trial)
+    if settings.judge.builtin is not None:
+        yield "judge.builtin", partial(read_trial, lambda: encoder_of(settings) or BuiltinJudge())
+    yield from _judges(settings)
 
 
 # --- the probes ------------------------------------------------------------------------------
 
 
-def _settings(settings: Settings) -> Iterator[Check]:
-    """Yield whether a monitor starts with these names. Judges and files have their own checks."""
+def _starts(settings: Settings) -> str:
+    """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
+    redactor_of(plain)
+    estimates_of(plain, builtin_judge(), None).close()
+    incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+    return "a monitor starts with them"
+
+
+def _framework(name: str) -> str:
+    distribution = FRAMEWORKS[name]
     try:
-        redactor_of(plain)
-        estimates_of(plain, builtin_judge(), None).close()
-        incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
-    except RagMonitorError as error:
-        yield Check("settings", "failed", str(error), START_REMEDY)
-    else:
-        yield Check("settings", "ok", "a monitor starts with them")
+        load(name)
+    except MissingDriverError as error:
+        if _version(distribution) is None:
+            return Note(f"not installed; if you need it: pip install {distribution}")
+        raise ProbeFailedError(f"{distribution} does not load", str(error)) from error
+    return "integration loads"
 
 
-def _frameworks(_settings: Settings) -> Iterator[Check]:
-    for framework, distribution in FRAMEWORKS.items():
-        try:
-            load(framework)
-        except MissingDriverError as error:
-            is_installed = dict(_versions())[distribution]
-            if is_installed:
-                yield Check(framework, "failed", f"{distribution} does not load", str(error))
-            else:
-                finding = f"not installed; if you need it: pip install {distribution}"
-                yield Check(framework, "note", finding)
-        else:
-            yield Check(framework, "ok", "integration loads")
-
-
-def _traces(settings: Settings) -> Iterator[Check]:
-    protocol = otlp_protocol("TRACES") if settings.export.traces else None
+def _traces(settings: Settings) -> str:
+    if not settings.export.traces:
+        return Note("switched off by the setting export.traces")
+    protocol = otlp_protocol("TRACES")
     if protocol is None:
-        finding = (
+        return Note(
             "nowhere, unless the application sets a tracer provider; set "
             "OTEL_EXPORTER_OTLP_ENDPOINT to send them somewhere"
         )
-        off = "switched off by the setting export.traces"
-        yield Check("traces", "note", finding if settings.export.traces else off)
-        return
     given = otlp_address("TRACES")
     has_scheme = given.startswith(("http://", "https://"))
     parts = urlsplit(given if "://" in given else f"//{given}")
@@ -197,100 +238,88 @@ def _traces(settings: Settings) -> Iterator[Check]:
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, HTTP_PORT)
         socket.create_connection((parts.hostname or "localhost", port), TIMEOUT_S).close()
     except (OSError, ValueError) as error:
-        finding = f"{where}: nothing listens there ({reason(error)})"
-        yield Check("traces", "failed", finding, f"start the collector, or {TRACES_REMEDY}")
-        return
+        raise ProbeFailedError(
+            f"{where}: nothing listens there ({reason(error)})",
+            f"start the collector, or {TRACES_REMEDY}",
+        ) from error
     if protocol != HTTP:
-        finding = f"{where}: without a tracer provider of yours traces leave by {HTTP} only"
-        yield Check("traces", "failed", finding, TRACES_REMEDY)
-    elif not has_scheme:
-        finding = f"{where}: an address begins with http:// or https://, else nothing is sent"
-        yield Check("traces", "failed", finding, TRACES_REMEDY)
-    elif port == GRPC_PORT:
-        finding = f"{where}: reachable, but port {port} is most collectors' for grpc, and "
-        yield Check("traces", "note", f"{finding}{HTTP_PORT} for {protocol}; {TRACES_REMEDY}")
-    else:
-        has_texts = (settings.content.policy or captured_content("TRACES")) != "none"
-        remark = "without questions, chunks and answers; content='all' sends them"
-        yield Check("traces", "ok", f"{where}: reachable{'' if has_texts else f'; {remark}'}")
+        problem = f"{where}: without a tracer provider of yours traces leave by {HTTP} only"
+        raise ProbeFailedError(problem, TRACES_REMEDY)
+    if not has_scheme:
+        problem = f"{where}: an address begins with http:// or https://, else nothing is sent"
+        raise ProbeFailedError(problem, TRACES_REMEDY)
+    if port == GRPC_PORT:
+        return Note(
+            f"{where}: reachable, but port {port} is most collectors' for grpc, and {HTTP_PORT} "
+            f"for {protocol}; {TRACES_REMEDY}"
+        )
+    if (settings.content.policy or captured_content("TRACES")) == "none":
+        return (
+            f"{where}: reachable; without questions, chunks and answers; content='all' sends them"
+        )
+    return f"{where}: reachable"
 
 
-def _metrics(settings: Settings) -> Iterator[Check]:
+def _metrics(settings: Settings) -> str:
     server = settings.server
     where = f"{server.host}:{server.port}"
     if not server.enabled:
-        yield Check("metrics", "note", "not served, by the setting server.enabled")
-    elif server.port == 0:
-        yield Check("metrics", "ok", "any free port, by the setting server.port")
-    elif is_free(server.host, server.port):
-        yield Check("metrics", "ok", f"{where} is free")
-    else:
-        try:
-            records = fetched(address(None), timeout_s=TIMEOUT_S)
-        except InputError:
-            finding = f"{where} is taken by another program, or cannot be listened on"
-            remedy = f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any"
-            yield Check("metrics", "failed", finding, remedy)
-            return
-        named = [f"{each.get('service')} {why_no_numbers(each)}".strip() for each in records]
-        yield Check("metrics", "ok", f"{where} serves ragmonitor's series: {', '.join(named)}")
+        return Note("not served, by the setting server.enabled")
+    if server.port == 0:
+        return "any free port, by the setting server.port"
+    if is_free(server.host, server.port):
+        return f"{where} is free"
+    try:
+        records = fetched(address(None), timeout_s=TIMEOUT_S)
+    except InputError as error:
+        raise ProbeFailedError(
+            f"{where} is taken by another program, or cannot be listened on",
+            f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any",
+        ) from error
+    named = [f"{each.get('service')} {why_no_numbers(each)}".strip() for each in records]
+    return f"{where} serves ragmonitor's series: {', '.join(named)}"
 
 
-def _exporters(settings: Settings) -> Iterator[Check]:
-    for each in settings.exporters:
-        one = settings.model_copy(update={"exporters": (each,)})
-        try:
-            (exporter,) = exporters_of(one, lambda reason, n: None)  # noqa: ARG005 - counts nothing
-        except RagMonitorError as error:
-            yield Check("exporters", "failed", str(error), START_REMEDY)
-            continue
-        if isinstance(exporter, JsonLines):
-            yield _writable("jsonl", exporter.path, "EXPORTERS", "every report would be lost")
-        elif isinstance(exporter, PostingExporter):
-            name = exporter.name.lower()
-            try:
-                exporter.check(TIMEOUT_S)
-            except DeliveryError as error:
-                remedy = f"correct {PREFIX}EXPORTERS or {exporter.key_setting}, or start the server"
-                yield Check(name, "failed", str(error), remedy)
-            else:
-                yield Check(name, "ok", f"{shown(exporter.address)}: takes scores")
+def _exporter(settings: Settings) -> str:
+    (exporter,) = exporters_of(settings, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+    if isinstance(exporter, JsonLines):
+        return _writable(exporter.path, "EXPORTERS", "every report would be lost")
+    if not isinstance(exporter, PostingExporter):
+        return "is made"
+    try:
+        exporter.check(TIMEOUT_S)
+    except DeliveryError as error:
+        remedy = f"correct {PREFIX}EXPORTERS or {exporter.key_setting}, or start the server"
+        raise ProbeFailedError(str(error), remedy) from error
+    return f"{shown(exporter.address)}: takes scores"
 
 
-def _stream(settings: Settings) -> Iterator[Check]:
-    """Yield whether the stream's server answers and loses nothing."""
-    if settings.send_to is None or settings.send_to.get_secret_value().startswith(UNIX):
-        return
+def _stream(settings: Settings) -> str:
+    """Ask the stream's server whether it loses anything."""
     try:
         with closing(RedisStream.of(settings)) as stream:
             server = stream.server()
     except StreamError as error:
-        finding = f"{reason(error)}; answers would wait in the application, and then be lost"
-        remedy = f"start a Redis {MIN_REDIS}, or correct {PREFIX}SEND_TO"
-        yield Check("stream", "failed", finding, remedy)
-        return
+        raise ProbeFailedError(
+            f"{reason(error)}; answers would wait in the application, and then be lost",
+            f"start a Redis {MIN_REDIS}, or correct {PREFIX}SEND_TO",
+        ) from error
     name, major = f"Redis {server.version}", server.version.partition(".")[0]
     if major.isdigit() and int(major) < MIN_REDIS:
-        yield Check("stream", "failed", f"{name} is too old", f"start a Redis {MIN_REDIS} or newer")
-    elif server.eviction not in ("", "noeviction"):
-        finding = f"{name} deletes records when it is full ({server.eviction})"
-        yield Check("stream", "failed", finding, "set maxmemory-policy noeviction")
-    elif not server.is_on_disk:
-        finding = f"{name} answers, but its records end with its process: set appendonly yes"
-        yield Check("stream", "note", finding)
-    else:
-        yield Check("stream", "ok", f"{name} answers, and keeps records on disk")
+        raise ProbeFailedError(f"{name} is too old", f"start a Redis {MIN_REDIS} or newer")
+    if server.eviction not in ("", "noeviction"):
+        problem = f"{name} deletes records when it is full ({server.eviction})"
+        raise ProbeFailedError(problem, "set maxmemory-policy noeviction")
+    if not server.is_on_disk:
+        return Note(f"{name} answers, but its records end with its process: set appendonly yes")
+    return f"{name} answers, and keeps records on disk"
 
 
-def _state(settings: Settings) -> Iterator[Check]:
-    """Yield whether the state can be used, and the server's clock. No file is made."""
-    place = settings.state
-    if place is None:
-        return
-    store = store_at(place if isinstance(place, Path) else place.get_secret_value(), "doctor")
+def _state(place: Path | str) -> str:
+    """Write to the state, and compare the server's clock. No file is made."""
+    store = store_at(place, "doctor")
     if isinstance(place, Path) and not Path(store.place).exists():
-        yield _writable("state", Path(store.place), "STATE", STATE_LOSS)
-        return
+        return _writable(Path(store.place), "STATE", STATE_LOSS)
     try:
         store.keep("doctor", "doctor", b"")
         store.keep("doctor", "doctor", None)
@@ -298,30 +327,19 @@ def _state(settings: Settings) -> Iterator[Check]:
         store.close()
     except StoreUnavailableError as error:
         remedy = f"correct {PREFIX}STATE: a file on a local disk, or a Redis {MIN_REDIS} that runs"
-        yield Check("state", "failed", f"{reason(error)}; {STATE_LOSS}", remedy)
-        return
+        raise ProbeFailedError(f"{reason(error)}; {STATE_LOSS}", remedy) from error
     if abs(ahead_s) > MAX_AHEAD_S:
-        finding = f"the store's clock is {ahead_s:+.0f} s from this machine's"
-        yield Check("state", "failed", finding, "synchronise the clocks of the machines (NTP)")
-    else:
-        yield Check("state", "ok", f"{shown(str(store.place))} can be written")
+        problem = f"the store's clock is {ahead_s:+.0f} s from this machine's"
+        raise ProbeFailedError(problem, "synchronise the clocks of the machines (NTP)")
+    return f"{shown(str(store.place))} can be written"
 
 
-def _own_files(settings: Settings) -> Iterator[Check]:
-    labels = settings.estimation.human_labels
-    if labels is not None:
-        yield _readable("estimation.human_labels", labels, read_labels)
+def _labels(path: Path) -> str:
+    return f"{path}: {len(read_labels(path))} labels"
 
 
-def _readable(name: str, path: Path, read: Callable[[Path], Sized]) -> Check:
-    try:
-        return Check(name, "ok", f"{path}: {len(read(path))} entries")
-    except InputError as error:
-        return Check(name, "failed", str(error), "correct the file, or the setting")
-
-
-def _writable(name: str, path: Path, variable: str, loss: str) -> Check:
-    """Return whether a file can be written, or made where it is missing. It is not touched."""
+def _writable(path: Path, variable: str, loss: str) -> str:
+    """See that a file can be written, or made where it is missing. It is not touched."""
     places = (path, *path.absolute().parents)
     nearest = next(each for each in places if os.path.lexists(each))
     if nearest != path and not nearest.is_dir():
@@ -329,9 +347,9 @@ def _writable(name: str, path: Path, variable: str, loss: str) -> Check:
     elif not os.access(nearest, os.W_OK):
         problem = f"{nearest}: Permission denied"
     else:
-        return Check(name, "ok", f"{path} can be written")
+        return f"{path} can be written"
     remedy = f"give the service's user write access, or set {PREFIX}{variable} to another place"
-    return Check(name, "failed", f"{problem}; {loss}", remedy)
+    raise ProbeFailedError(f"{problem}; {loss}", remedy)
 
 
 # --- the judges ------------------------------------------------------------------------------
@@ -367,47 +385,33 @@ TRIALS = (
 )
 
 
-def _builtin(settings: Settings) -> Iterator[Check]:
-    """Yield whether the built-in rules, and an encoder, recognise a hallucination."""
-    for trial in TRIALS:
-        yield ask_judge(BuiltinJudge(), trial, remedy="reinstall ragmonitor")
-    encoder = encoder_of(settings)
-    if encoder is not None:
-        yield ask_judge(encoder, remedy="correct judge.builtin, or install what it needs")
-
-
-def _judges(settings: Settings) -> Iterator[Check]:
-    """Yield a reading by the judge that the settings name, and by each of its fallbacks."""
-    judge, problem = settings.judge, ""
-    try:
-        judging_of(settings.model_copy(update={"state": None}))
-    except RagMonitorError as error:
-        problem = str(error)
+def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
+    """Yield probes of the judge that the settings name, and of each of its fallbacks."""
+    judge = settings.judge
     # Each alone: a fallback would hide that the judge cannot read.
     alone = settings.model_copy(update={"judge": judge.model_copy(update={"fallbacks": ()})})
     for named in filter(None, (judge.name, *judge.fallbacks)):
-        try:
-            asked = paid_judge(alone, named)
-        except RagMonitorError as error:
-            yield Check(f"judge {shown(named)}", "failed", str(error), START_REMEDY)
-            problem = "" if problem == str(error) else problem
-        else:
-            doubt = judge_doubt(alone) if named == judge.name else ""
-            yield ask_judge(asked, remedy=doubt or JUDGE_REMEDY)
-    if problem:
-        yield Check("judges", "failed", problem, START_REMEDY)
+        remedy = judge_doubt(alone) if named == judge.name else ""
+        make = partial(_paid, settings if named == judge.name else alone, alone, named)
+        yield f"judge {shown(named)}", partial(read_trial, make, remedy=remedy or JUDGE_REMEDY)
 
 
-def ask_judge(judge: Judge, trial: Trial | None = None, *, remedy: str = JUDGE_REMEDY) -> Check:
-    """Return whether a judge tells the sentences of one answer apart, in one reading.
+def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
+    judging_of(settings.model_copy(update={"state": None}))  # a monitor starts with it
+    return paid_judge(alone, named)
+
+
+def read_trial(
+    make: Callable[[], Judge], trial: Trial | None = None, *, remedy: str = JUDGE_REMEDY
+) -> str:
+    """Have a judge tell the sentences of one answer apart, in one reading.
 
     Args:
-        judge: The judge.
+        make: Makes the judge.
         trial: The answer; None: the English one.
-        remedy: What to do if it cannot read.
+        remedy: What to do if the judge cannot read.
     """
-    name = f"judge {judge.identity.name}{'' if trial is None else f' ({trial.language})'}"
-    trial = trial or TRIALS[0]
+    judge, trial = make(), trial or TRIALS[0]
     both = Interaction(
         id="doctor",
         query=trial.question,
@@ -423,41 +427,22 @@ def ask_judge(judge: Judge, trial: Trial | None = None, *, remedy: str = JUDGE_R
 
     try:
         assessment = asyncio.run(assessed())
-    except RagMonitorError as error:
-        usage = getattr(error, "usage", JudgeUsage())
-        return Check(name, "failed", f"{error} ({_cost(usage)})", remedy)
-    except Exception as error:  # noqa: BLE001 - a provider's library
+    except JudgeError as error:
+        raise ProbeFailedError(f"{error} ({usage_text(error.usage)})", remedy) from error
+    except Exception as error:
         finding = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        return Check(name, "failed", finding, remedy)
+        raise ProbeFailedError(finding, remedy) from error
     verdicts = [sentence.verdict for sentence in assessment.sentences or ()]
-    details = {"cost_usd": assessment.usage.cost_usd, "verdicts": [v.value for v in verdicts]}
-    finding = f"verdicts: {', '.join(v.value for v in verdicts)} ({_cost(assessment.usage)})"
-    expected = (Verdict.SUPPORTED, Verdict.ABSENT), (Verdict.SUPPORTED, Verdict.CONTRADICTED)
-    if tuple(verdicts) in expected:
-        return Check(name, "ok", finding, details=details)
-    finding = f"{finding}; expected: supported, absent"
-    return Check(
-        name, "failed", finding, "this model is too weak to judge; choose another", details
-    )
-
-
-def _cost(usage: JudgeUsage) -> str:
-    tokens = usage.input_tokens + usage.output_tokens
-    return f"{usage.calls} calls, {tokens} tokens, {usage.cost_usd:.6f} USD"
-
-
-PROBES: Final[tuple[Callable[[Settings], Iterator[Check]], ...]] = (
-    _settings,
-    _frameworks,
-    _traces,
-    _metrics,
-    _exporters,
-    _stream,
-    _state,
-    _own_files,
-    _builtin,
-    _judges,
-)
+    finding = f"verdicts: {', '.join(verdicts)} ({usage_text(assessment.usage)})"
+    if verdicts[:1] != [Verdict.SUPPORTED] or verdicts[1:] not in (
+        [Verdict.ABSENT],
+        [Verdict.CONTRADICTED],
+    ):
+        raise ProbeFailedError(
+            f"{finding}; expected: supported, absent",
+            "this model is too weak to judge; choose another",
+        )
+    return finding
 
 
 def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
@@ -465,8 +450,8 @@ def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
         value = "-" if row["value"] is None else str(row["value"])
         source = FILE if row["source"] == "file" else row["source"]
         typer.echo(printable(f"{row['name']:<40} {value}  ({source})"))
-    for name, version in _versions():
-        typer.echo(f"{name:<40} {version or '-'}")
+    for name in DISTRIBUTIONS:
+        typer.echo(f"{name:<40} {_version(name) or '-'}")
 
 
 def _print_checks(checks: list[Check], failed: list[Check]) -> None:

@@ -80,44 +80,37 @@ def load(framework: str) -> Driver:
     Raises:
         MissingDriverError: It is not installed, or the framework itself is not.
     """
+    distribution = FRAMEWORKS.get(framework, framework)
     for entry in metadata.entry_points(group=GROUP, name=framework):
         try:
             return cast("Driver", entry.load()())
         except ImportError as error:
             raise MissingDriverError(
                 f"the driver of {framework} cannot be loaded ({error}); run: "
-                f"pip install --upgrade {entry.dist.name if entry.dist else framework}"
+                f"pip install --upgrade {distribution}"
             ) from error
-    raise MissingDriverError(_absent(framework))
+    raise MissingDriverError(
+        f"the integration of {framework} is not installed; run: pip install {distribution}"
+    )
 
 
 def installed() -> dict[str, Driver]:
     """Return every driver that can be loaded, by framework, in the order of their names.
 
     Raises:
-        MissingDriverError: No driver is installed.
+        MissingDriverError: No driver is installed, or none that is can be loaded.
     """
     names = sorted({entry.name for entry in metadata.entry_points(group=GROUP)})
     drivers: dict[str, Driver] = {}
-    problem: MissingDriverError | None = None
+    problem = (
+        "no framework's integration is installed; run: "
+        f"pip install {' '.join(FRAMEWORKS.values())} (or: pip install 'ragmonitor[demo]')"
+    )
     for name in names:
         try:
             drivers[name] = load(name)
         except MissingDriverError as error:
-            problem = error
-    if drivers:
-        return drivers
-    if problem is not None:
-        raise problem
-    raise MissingDriverError(
-        "no framework's integration is installed; run: "
-        f"pip install {' '.join(FRAMEWORKS.values())} (or: pip install 'ragmonitor[demo]')"
-    )
-
-
-def _absent(framework: str) -> str:
-    distribution = FRAMEWORKS.get(framework)
-    if distribution is None:
-        known = sorted({*FRAMEWORKS, *(e.name for e in metadata.entry_points(group=GROUP))})
-        return f"unknown framework {framework!r}; known: {', '.join(known)}"
-    return f"the integration of {framework} is not installed; run: pip install {distribution}"
+            problem = str(error)
+    if not drivers:
+        raise MissingDriverError(problem)
+    return drivers

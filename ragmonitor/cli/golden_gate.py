@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
-from ragmonitor.cli.rollout import EXIT
+from ragmonitor.cli.rollout import EXIT, is_accepted
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
-from ragmonitor.goldens.golden import Golden, askable, read_goldens
+from ragmonitor.goldens.golden import askable, read_goldens
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
     ReleaseComparison,
     compare_releases,
-    signals_of,
 )
 from ragmonitor.goldens.scored_runs import (
     ScoredRun,
@@ -35,19 +33,16 @@ def run(options: GateOptions) -> int:
     Raises:
         InputError: A file, an address or an option is wrong.
     """
-    goldens = chosen(read_goldens(options.goldens), options.goldens)
+    known = read_goldens(options.goldens)
+    goldens = askable(known, options.goldens)
+    if len(goldens) < len(known):
+        say(f"{len(known) - len(goldens)} questions are left out: rejected, or awaiting review")
     baseline = read_scored_run(options.baseline) if options.baseline else None
     if baseline is None and options.save is None:
         raise InputError(
             "nothing to compare with; give --baseline FILE, or --save FILE to make one"
         )
     _check_files(options)
-    if baseline is not None:
-        known, signal = signals_of(baseline), options.signal or CORRECTNESS
-        if known and signal not in known:  # of an application that was down nothing is known
-            raise InputError(
-                f"{options.baseline} has no score named {signal!r}, but {', '.join(known)}"
-            )
     ask = _ask(options)
     scored = ask_and_score(
         goldens,
@@ -85,40 +80,16 @@ def run(options: GateOptions) -> int:
 
 
 def _check_files(options: GateOptions) -> None:
-    """See that no output is another file of the same command.
+    """See that no output replaces an input.
 
     Raises:
-        InputError: One is. A broken release that replaced its baseline would pass the next time.
+        InputError: One does. A broken release that replaced its baseline would pass the next time.
     """
-    named: dict[Path, str] = {}
-    for option in ("goldens", "baseline", "save", "junit", "markdown"):
-        path = getattr(options, option)
-        if path is None or (Path(path).exists() and not Path(path).is_file()):
-            continue
-        other = named.setdefault(Path(path).resolve(), option)
-        if option not in ("goldens", "baseline"):  # before anybody is asked and paid
-            place = Path(path) if Path(path).exists() else Path(path).parent
-            if not os.access(place, os.W_OK):
-                raise InputError(f"--{option} {path} cannot be written")
-        if other != option:
-            named_there = "GOLDENS" if other == "goldens" else f"--{other}"
-            raise InputError(
-                f"--{option} {path}: {named_there} is that file, too; name another one"
-            )
-
-
-def chosen(goldens: list[Golden], name: str) -> list[Golden]:
-    """Return the questions that are asked: not rejected, and if mined, accepted.
-
-    Raises:
-        InputError: There is none.
-    """
-    if not goldens:
-        raise InputError(f"{name} has no golden question in it")
-    left = askable(goldens, name)
-    if len(left) < len(goldens):
-        say(f"{len(goldens) - len(left)} questions are left out: rejected, or awaiting review")
-    return left
+    inputs = {Path(options.goldens).resolve(), Path(options.baseline).resolve()}
+    for name in ("save", "junit", "markdown"):
+        path = getattr(options, name)
+        if path is not None and path.resolve() in inputs:
+            raise InputError(f"--{name} {path}: the command reads this file; name another one")
 
 
 def _ask(options: GateOptions) -> Ask:
@@ -148,7 +119,7 @@ def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseCompariso
         say(headline(comparison))
         for line in not_counted(comparison):
             say(f"  {line}")
-        for change in ("broken", "lower", "flaky", "fixed"):
+        for change in ("broken", "flaky", "fixed"):
             for each in comparison.of(change):
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
 
@@ -168,16 +139,6 @@ def _exit_code(
     if comparison is None:
         unanswered = any(each.error for golden in scored.goldens for each in golden.answers)
         return SOMETHING_WRONG if unanswered else FINE
-    accepted = ("better", "equivalent", "undecided")
-    if options.accept is None:
-        # Where too few questions decide, what was seen does.
-        if comparison.decision != "undecided":
-            return FINE if comparison.decision != "worse" else EXIT["worse"]
-        return (
-            EXIT["undecided"]
-            if comparison.why.startswith("only") or comparison.is_seen_worse
-            else FINE
-        )
-    if comparison.decision in accepted[: accepted.index(options.accept) + 1]:
-        return FINE
-    return EXIT[comparison.decision]
+    least = options.accept
+    passes = comparison.passes if least is None else is_accepted(comparison.decision, least)
+    return FINE if passes else EXIT[comparison.decision]

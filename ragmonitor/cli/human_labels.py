@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from ragmonitor.cli.terminal import (
     say,
 )
 from ragmonitor.export import is_feedback
-from ragmonitor.records import BUILTIN, Estimate, is_builtin
+from ragmonitor.records import Estimate, is_builtin
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.tables import Table, write_csv
 from ragmonitor.stats.labels import (
@@ -49,60 +49,57 @@ def sample(options: SampleOptions) -> int:
     """Draw the answers, write them, and return the exit code.
 
     Raises:
-        InputError: A file cannot be read or written, or there is nothing left to draw.
+        InputError: A file cannot be read or written, or there is nothing to draw.
     """
     reports, output = options.reports, options.output
     if output.exists():
         raise InputError(f"{output} is there already; it may hold somebody's labels")
-    known = {row.interaction_id for path in options.skip or () for row in read_rows(path)}
-    answers, judges, bad_lines = _judged(reports, options.judge)
-    drawn = _draw(answers, known, count=options.count, seed=options.seed)
-    if not drawn:
-        raise InputError(f"{reports}: every judged answer stands in the files of --skip already")
+    judge, answers, bad_lines = _judged(reports)
+    drawn = _draw(answers, options.count)
     rows = _rows(reports, drawn)
     with file_errors(output):
         write_csv(output, COLUMNS, rows, mode="xb")
+    say(
+        f"{output}: {len(drawn)} answers judged by {judge}, whose verdicts the column sealed "
+        "hides from the people who label them"
+    )
     if bad_lines:
         say(f"{bad_lines} lines of {reports} are no reports")
-    if not options.quiet:
-        _report_draw(judges, drawn, output, options.count)
+    if len(drawn) < options.count:
+        say(f"there are no more: {options.count} were asked for")
+    if len({answer.judged for answer in drawn}) == 1:
+        say("all have the same verdict: a corrected rate needs labels of both kinds")
+    say(f"write yes or no into the column human, then: ragmonitor labels rate {output}")
     return SOMETHING_WRONG if bad_lines else FINE
 
 
-def _judged(path: Path, judge: str) -> tuple[list[Label], list[str], int]:
-    """Return the verdicts of one judge, each version of it, and the number of lines that are none.
+def _judged(path: Path) -> tuple[str, list[Label], int]:
+    """Return the judge, its verdicts, and the number of lines that are no reports.
 
-    Texts stay in the file.
+    It is the judge of the sample, or if there is none the built-in one. Texts stay in the file.
 
     Raises:
-        InputError: It cannot be read, holds no verdict of such a judge, or verdicts of several.
+        InputError: The file cannot be read, or holds no verdict, or verdicts of several judges.
     """
     by_judge: dict[str, dict[str, Label]] = {}
-    versions: dict[str, None] = {}
     bad_lines = 0
     for row in Table(path):
         if is_feedback(row.value):
             continue
         try:
-            identity, label = _verdict(row.value)
+            judge, label = _verdict(row.value)
         except (ValueError, TypeError, KeyError, AttributeError):
             bad_lines += 1
             continue
-        name = identity.partition("@")[0]
-        wanted = judge in (name, identity) if judge else not is_builtin(name)
-        if label is not None and wanted:
-            by_judge.setdefault(name, {})[label.interaction_id] = label
-            versions[identity] = None
+        if label is not None:
+            by_judge.setdefault(judge, {})[label.interaction_id] = label
+    sampled = [judge for judge in by_judge if not is_builtin(judge)]
     if not by_judge:
-        whose = f"of judge {judge}" if judge else "of a judge but the built-in one"
-        raise InputError(
-            f"{path} has no answer with a hallucination verdict {whose}; "
-            f"--judge {BUILTIN} takes the built-in judge's"
-        )
-    if len(by_judge) > 1:
-        raise InputError(f"{path} has several judges; choose one by --judge: {', '.join(by_judge)}")
-    [answers] = by_judge.values()
-    return [*answers.values()], [*versions], bad_lines
+        raise InputError(f"{path} has no answer with a hallucination verdict")
+    if len(sampled) > 1:
+        raise InputError(f"{path} has several judges: {', '.join(sampled)}; give reports of one")
+    judge = sampled[0] if sampled else next(iter(by_judge))
+    return judge, [*by_judge[judge].values()], bad_lines
 
 
 def _verdict(line: Any) -> tuple[str, Label | None]:
@@ -111,10 +108,10 @@ def _verdict(line: Any) -> tuple[str, Label | None]:
     Raises:
         ValueError, TypeError, KeyError, AttributeError: It is no report.
     """
-    score = line["evaluations"].get(SIGNAL, {}).get("score")
+    judge, score = line["judge"].partition("@")[0], line["evaluations"].get(SIGNAL, {}).get("score")
     if score is None:
-        return str(line["judge"]), None
-    return str(line["judge"]), Label(
+        return judge, None
+    return judge, Label(
         interaction_id=str(line["id"]),
         judged=float(score) >= 0.5,
         human=None,
@@ -123,35 +120,28 @@ def _verdict(line: Any) -> tuple[str, Label | None]:
     )
 
 
-def _draw(answers: Iterable[Label], known: set[str], *, count: int, seed: int) -> list[Label]:
+def _draw(answers: Iterable[Label], count: int) -> list[Label]:
     """Return answers in random order, each with how many of its kind it was drawn among.
 
-    A longer draw of the same seed has the shorter one's answers among its own.
+    A longer draw has the shorter one's answers among its own.
     """
     kinds: dict[bool, list[Label]] = {True: [], False: []}
-    for answer in answers:
+    for answer in sorted(answers, key=lambda each: _draw_key(each.interaction_id)):
         if answer.chance > 0:
             kinds[answer.judged].append(answer)
-    free = {
-        kind: sorted(
-            (each for each in of_kind if each.interaction_id not in known),
-            key=lambda each: _draw_key(each.interaction_id, seed),
-        )
-        for kind, of_kind in kinds.items()
-    }
-    bad = min(len(free[True]), round(count * JUDGED_HALLUCINATED_SHARE))
-    fine = min(len(free[False]), count - bad)
-    bad = min(len(free[True]), count - fine)
+    bad = min(len(kinds[True]), round(count * JUDGED_HALLUCINATED_SHARE))
+    fine = min(len(kinds[False]), count - bad)
+    bad = min(len(kinds[True]), count - fine)
     drawn = [
         replace(each, drawn_from=len(kinds[each.judged]))
-        for each in (*free[True][:bad], *free[False][:fine])
+        for each in (*kinds[True][:bad], *kinds[False][:fine])
     ]
     # Mixed, so that the place of an answer does not tell what the judge said.
-    return sorted(drawn, key=lambda each: _draw_key(f"place {each.interaction_id}", seed))
+    return sorted(drawn, key=lambda each: _draw_key(f"place {each.interaction_id}"))
 
 
-def _draw_key(name: str, seed: int) -> bytes:
-    return hashlib.blake2b(f"{seed} {name}".encode("utf-8", "surrogatepass")).digest()
+def _draw_key(name: str) -> bytes:
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass")).digest()
 
 
 def _rows(path: Path, drawn: Sequence[Label]) -> list[dict[str, object]]:
@@ -196,36 +186,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… [cut: {len(text) - most} characters]"
 
 
-def _report_draw(judges: Sequence[str], drawn: Sequence[Label], output: Path, count: int) -> None:
-    bad = sum(answer.judged for answer in drawn)
-    say(
-        f"{output}: {len(drawn)} answers judged by {', '.join(judges)}, whose verdicts "
-        "the column sealed hides from who labels them"
-    )
-    if len(drawn) < count:
-        say(f"there are no more: {count} were asked for")
-    if not 0 < bad < len(drawn):
-        say("of one kind there is none: a corrected rate needs labels of both")
-    if len(judges) > 1:
-        say("several versions of the judge are among them: what people find is a mean over these")
-    say(f"write yes or no into the column human, then: ragmonitor labels rate {output}")
-
-
 # --- rate -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rates:
-    """The judged rate, and what people's labels make of it."""
-
-    answers: int
-    """The number of judged answers that the judged rate rests on."""
-    judged: Estimate
-    labels: Sequence[Label]
-    unlabelled: int
-    precision: Share | None
-    omission: Share | None
-    corrected: Estimate | None
 
 
 def rate(options: RateOptions) -> int:
@@ -240,30 +201,45 @@ def rate(options: RateOptions) -> int:
             f"{', '.join(map(str, options.labels))}: the column human is empty; write yes or no "
             "into it"
         )
-    rates = _rates(rows)
-    if options.json_output:
-        print_json(_as_json(rates))
-    else:
-        _show(rates)
-    return SOMETHING_WRONG if rates.corrected is None else FINE
-
-
-def _rates(rows: Sequence[Label]) -> _Rates:
-    """Return the judged rate of what the rows were drawn among, corrected. Raises `InputError`."""
     judged, answers = _judged_rate(rows)
     labels = labels_of(rows)
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
     rate = corrected(judged, labels)
-    return _Rates(
-        answers=answers,
-        judged=judged,
-        labels=labels,
-        unlabelled=sum(row.human is None for row in rows),
-        precision=precision,
-        omission=omission,
-        corrected=rate,
+    if options.json_output:
+        print_json(
+            {
+                "labels": len(labels),
+                "unlabelled": sum(row.human is None for row in rows),
+                "answers_from": _iso(min(label.at_s for label in labels)),
+                "answers_until": _iso(max(label.at_s for label in labels)),
+                "judged_answers": answers,
+                "judged_rate": _interval(judged),
+                "ppv": _interval(precision),
+                "for": _interval(omission),
+                "corrected_rate": _interval(rate),
+            }
+        )
+        return SOMETHING_WRONG if rate is None else FINE
+    table = figures_table("", "of", "share", "95 % interval")
+    n_precision, n_omission = (0 if each is None else each.labels for each in (precision, omission))
+    lines: Sequence[tuple[str, str, Estimate | Share | None]] = (
+        ("judged hallucinated", f"{answers:,} answers", judged),
+        ("... and people agree (PPV)", f"{n_precision:,} labels", precision),
+        ("judged fine, and people do not agree (FOR)", f"{n_omission:,} labels", omission),
+        ("corrected rate", f"{len(labels):,} labels", rate),
     )
+    for name, of, share in lines:
+        values = ("-", "-")
+        if share is not None:
+            values = (f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
+        table.add_row(name, of, *values)
+    new_console().print(table)
+    if precision is None or omission is None:
+        say("of one verdict there is no label: a corrected rate needs both")
+    elif rate is None:
+        say(f"a corrected rate needs {MIN_LABELS} labels, there are {len(labels)}")
+    return SOMETHING_WRONG if rate is None else FINE
 
 
 def _judged_rate(rows: Sequence[Label]) -> tuple[Estimate, int]:
@@ -294,20 +270,6 @@ def _judged_rate(rows: Sequence[Label]) -> tuple[Estimate, int]:
     return Estimate(mean=mean, lower=lower, upper=upper, effective_n=effective_n), answers
 
 
-def _as_json(rates: _Rates) -> dict[str, Any]:
-    return {
-        "labels": len(rates.labels),
-        "unlabelled": rates.unlabelled,
-        "answers_from": _iso(min(label.at_s for label in rates.labels)),
-        "answers_until": _iso(max(label.at_s for label in rates.labels)),
-        "judged_answers": rates.answers,
-        "judged_rate": _interval(rates.judged),
-        "ppv": _interval(rates.precision),
-        "for": _interval(rates.omission),
-        "corrected_rate": _interval(rates.corrected),
-    }
-
-
 def _interval(share: Estimate | Share | None) -> dict[str, float] | None:
     if share is None:
         return None
@@ -317,25 +279,3 @@ def _interval(share: Estimate | Share | None) -> dict[str, float] | None:
 
 def _iso(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, tz=UTC).isoformat(timespec="seconds")
-
-
-def _show(rates: _Rates) -> None:
-    table = figures_table("", "of", "share", "95 % interval")
-    precision, omission = rates.precision, rates.omission
-    n_precision, n_omission = (0 if each is None else each.labels for each in (precision, omission))
-    lines: Sequence[tuple[str, str, Estimate | Share | None]] = (
-        ("judged hallucinated", f"{rates.answers:,} answers", rates.judged),
-        ("... and people agree (PPV)", f"{n_precision:,} labels", precision),
-        ("judged fine, and people do not agree (FOR)", f"{n_omission:,} labels", omission),
-        ("corrected rate", f"{len(rates.labels):,} labels", rates.corrected),
-    )
-    for name, of, share in lines:
-        values = ("-", "-")
-        if share is not None:
-            values = (f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
-        table.add_row(name, of, *values)
-    new_console().print(table)
-    if precision is None or omission is None:
-        say("of one verdict there is no label: a corrected rate needs both")
-    elif rates.corrected is None:
-        say(f"a corrected rate needs {MIN_LABELS} labels, there are {len(rates.labels)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ragmonitor.cli.monitor_client import Page
-from ragmonitor.cli.monitor_options import IncidentOptions
+from ragmonitor.cli.options import IncidentOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.incidents import Incident, Journal, as_markdown
 from ragmonitor.incidents.rendering import Links, headline

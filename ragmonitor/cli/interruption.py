@@ -15,19 +15,18 @@ INTERRUPTED: Final = 130
 
 
 @contextlib.contextmanager
-def interruptible(stopping: asyncio.Event, *, is_said: bool = True) -> Iterator[None]:
+def interruptible(stopping: asyncio.Event) -> Iterator[None]:
     """Have Ctrl-C set an event, and a second one cancel the current task.
 
     Args:
         stopping: Once it is set nothing further is begun; what is under way is waited for.
-        is_said: Whether the first Ctrl-C is answered with a line.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def interrupt() -> None:
         if stopping.is_set() and task is not None:
             task.cancel()
-        elif is_said:
+        else:
             say("interrupted: replies under way are waited for; Ctrl-C again to give them up")
         stopping.set()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from ragmonitor import __version__
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
-from ragmonitor.cli.monitor_options import McpOptions
+from ragmonitor.cli.options import McpOptions
 from ragmonitor.cli.terminal import FINE
 from ragmonitor.runtime.errors import InputError, MissingExtraError, RagMonitorError
 from ragmonitor.runtime.printable import printable_json

@@ -6,14 +6,12 @@ import json
 import re
 import socket
 from collections.abc import Mapping
-from http.client import HTTPException
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import InputError
+from ragmonitor.runtime.http_pool import http_pool
 from ragmonitor.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 10.0
@@ -117,33 +115,36 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
     Raises:
         InputError: Nothing answers, or not as a monitor does.
     """
+    import urllib3
+
     named = shown(url.partition("?")[0])
-    request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310 - `address` has looked
     # Without a proxy on this machine: it would ask itself, not the monitor.
     is_local = _LOCAL.fullmatch(urlsplit(url).hostname or "")
-    opener = build_opener(_NoRedirects, *([ProxyHandler({})] if is_local else []))
+    pool = urllib3.PoolManager() if is_local else http_pool(url)
     try:
-        with opener.open(request, timeout=timeout_s) as reply:
-            body: bytes = reply.read(MAX_BYTES + 1)
-    except HTTPError as error:
-        error.close()
-        hint = _HINTS.get(error.code, "is it a monitor?")
-        raise InputError(f"{named} answers with status {error.code}; {hint}") from error
-    except (URLError, HTTPException, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
+        with pool.request(
+            "GET",
+            url,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=timeout_s,
+            retries=False,
+            redirect=False,  # the token would be sent there, too
+            preload_content=False,
+        ) as reply:
+            body: bytes = reply.read(MAX_BYTES + 1, decode_content=True)
+    except urllib3.exceptions.HTTPError as error:
+        reason = str(error).rpartition(": ")[2]
         raise InputError(
             f"nothing answers at {named} ({reason}); is the monitored application running?"
         ) from error
+    finally:
+        pool.clear()
+    if reply.status != 200:
+        hint = _HINTS.get(reply.status, "is it a monitor?")
+        raise InputError(f"{named} answers with status {reply.status}; {hint}")
     if len(body) > MAX_BYTES:
         raise InputError(f"{named} serves more than a monitor does")
     return body
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirect: the token would be sent to its target, too."""
-
-    def redirect_request(self, *_args: object) -> None:
-        """Return None: the status is the answer."""
 
 
 class Page:

@@ -9,13 +9,6 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-OutputFormat = Literal["jsonl", "csv", "ragchecker"]
-SUFFIXES: Final[dict[str, OutputFormat]] = {".csv": "csv", ".json": "ragchecker"}
-"""Any other is JSON lines."""
-
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 ApiBaseOption = Annotated[
     str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
@@ -29,13 +22,6 @@ ADDRESS_HELP: Final = (
     "127.0.0.1:7247)."
 )
 ServiceOption = Annotated[str | None, typer.Option(help="Service name (default: from settings).")]
-JudgeOption = Annotated[
-    str,
-    typer.Option(
-        help="Judge whose verdicts are used, as `name` or `name@version`. Default: the only judge "
-        "in the file besides the built-in one."
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +44,6 @@ class ScoringOptions:
     ] = ""
     budget_usd: BudgetUsdOption = None
     budget_tokens: BudgetTokensOption = None
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
-    ] = None
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=256,
-            help="Number of processes that judge: for a judge that computes on this machine.",
-        ),
-    ] = 1
     api_base: ApiBaseOption = None
     embedding: Annotated[
         str,
@@ -81,7 +56,6 @@ class ScoringOptions:
         list[str] | None,
         typer.Option(help="Module to import first: it may register evaluators. Repeatable."),
     ] = None
-    quiet: QuietOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +65,8 @@ class ScoreOptions(ScoringOptions):
     One line of JSON comes out for each line that goes in, in the same order: the scores, or why
     there are none, the risk, and a verdict with its evidence for every sentence. A line that
     cannot be read gives a line with its number and an error. The summary goes to standard error.
-    Ctrl-C waits for the replies under way and ends with exit code 130; --resume goes on.
+    Ctrl-C waits for the replies under way and ends with exit code 130. Replies of a model are kept
+    in FILE.replies beside the output: the same command goes on, and pays for none of them again.
     """
 
     file: Annotated[
@@ -105,16 +80,14 @@ class ScoreOptions(ScoringOptions):
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of to standard output."),
     ] = None
-    resume: Annotated[
-        bool,
+    workers: Annotated[
+        int,
         typer.Option(
-            "--resume", help="Continue an output that was interrupted or ran out of budget."
+            min=1,
+            max=256,
+            help="Number of processes that judge: for a judge that computes on this machine.",
         ),
-    ] = False
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace an output that cost money."),
-    ] = False
+    ] = 1
     json_output: Annotated[
         bool,
         typer.Option(
@@ -123,23 +96,16 @@ class ScoreOptions(ScoringOptions):
             "else on standard error.",
         ),
     ] = False
-
-    @property
-    def file_out(self) -> Path | None:
-        """The file that is written; None: standard output."""
-        return None if self.output is None or str(self.output) == "-" else self.output
-
-    @property
-    def written_form(self) -> OutputFormat:
-        """The format that is written."""
-        return SUFFIXES.get("" if self.output is None else self.output.suffix.lower(), "jsonl")
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions(ScoringOptions):
     """Compare two versions of an application on the same questions, with an interval.
 
-    Each file holds recorded answers, which are scored first, or an output of `ragmonitor score`.
+    Each file holds recorded answers. Both are scored by one judge, and paired by their questions.
     """
 
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="Answers of the first version.")]
@@ -211,9 +177,6 @@ class AskOptions:
             help="JMESPath of the retrieved chunks: contexts, sources[*].text. Without it there "
             "are no scores of what was retrieved."
         ),
-    ] = ""
-    history_field: Annotated[
-        str, typer.Option(help="Field for the turns before a follow-up question.")
     ] = ""
     header: Annotated[
         list[str] | None,
@@ -371,13 +334,6 @@ class SampleOptions:
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The CSV to write; it must not exist yet.")
     ]
-    judge: JudgeOption = ""
-    skip: Annotated[
-        list[Path] | None,
-        typer.Option(help="CSV of labels whose answers are not drawn again. Repeatable."),
-    ] = None
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 1
-    quiet: QuietOption = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,4 +348,236 @@ class RateOptions:
     labels: Annotated[
         list[Path], typer.Argument(help="CSV files that people have filled in, of one judge.")
     ]
+    json_output: JsonOption = False
+
+
+# --- a running monitor --------------------------------------------------------------------------
+
+AddressOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help=ADDRESS_HELP)]
+
+LanguageOption = Annotated[
+    Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusOptions:
+    """Show a running monitor on one screen: rates, alarms, sampling, cost, answers.
+
+    Sentences and the incident are shown where the page is served (server.ui). Exit code 1 if an
+    alarm is active or answers are not accounted for; 2 if nobody answers at the address.
+    """
+
+    address: AddressOption = None
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Refresh every two seconds and print new answers, until Ctrl-C.",
+        ),
+    ] = False
+    json_output: JsonOption = False
+
+    def __post_init__(self) -> None:
+        if self.watch and self.json_output:
+            raise typer.BadParameter("--json shows one moment: leave out --watch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpOptions:
+    """Let an assistant read a running monitor: a server of the Model Context Protocol.
+
+    The assistant starts this command and talks to it by standard input and output. Its tools read
+    rates with their intervals, alarms, incidents, slices, documents, changes and the worst answers,
+    and change nothing. Texts follow the monitor's setting `content`.
+    """
+
+    address: AddressOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentOptions:
+    """List the incidents, or print one as Markdown.
+
+    An incident says what changed, since when, its cause, the worst answers, and what to ask next.
+    Incidents come from the setting `state`, or with --address, or without a state, from the page of
+    a running monitor. Exit code 1 if there is none.
+    """
+
+    id: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ID]", help="Incident to print; `latest` is the newest. Default: list all."
+        ),
+    ] = ""
+    address: AddressOption = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the incident to this file."),
+    ] = None
+    language: LanguageOption = "en"
+    json_output: JsonOption = False
+
+    def __post_init__(self) -> None:
+        if self.output is not None and not self.id:
+            raise typer.BadParameter("-o writes one incident: give its ID, or latest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutOptions:
+    """Wait until live traffic decides whether a version may be rolled out.
+
+    0 better; 3 equivalent, at most --max-worse worse; 4 worse, by more than that; 5 undecided. Both
+    versions have to answer at the same time, and to share a `state`.
+    """
+
+    service: Annotated[str, typer.Option(help="The monitored application.")]
+    candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")]
+    baseline: Annotated[str, typer.Option(help="The version that it is compared with.")]
+    max_worse: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="Treat a rise of up to this much as equivalent: 0.02 is two percentage points.",
+        ),
+    ] = 0.02
+    signal: Annotated[str, typer.Option(help="hallucination, refusal, or a score's name.")] = (
+        "hallucination"
+    )
+    by: Annotated[
+        str, typer.Option(help="What versions are compared by: one of the setting compare_by.")
+    ] = "service_version"
+    timeout: Annotated[
+        str, typer.Option(help="How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
+    ] = "30m"
+    address: AddressOption = None
+    accept: Annotated[
+        Literal["better", "equivalent", "undecided"],
+        typer.Option(help="The least decision that ends with exit code 0, as all better ones do."),
+    ] = "better"
+    json_output: JsonOption = False
+
+
+# --- services -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Score answers that applications send by Redis or a socket: `Monitor(send_to=...)`.
+
+    Any number of workers may share a stream on Redis: statistics, budget and alarms are in the
+    store. Each serves /metrics and the page, and emits traces, as the settings say. Ctrl-C or
+    SIGTERM ends it in order.
+    """
+
+    send_to: Annotated[
+        str | None,
+        typer.Option(
+            help="Where applications send their answers: redis://host:6379/0, or "
+            "unix:/run/ragmonitor.sock (default: from settings). Put an address with a password "
+            "into RAGMONITOR_SEND_TO: others on this machine can see arguments."
+        ),
+    ] = None
+    service: ServiceOption = None
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End when nothing is left on the stream.")
+    ] = False
+    descriptor: Annotated[int | None, typer.Option(hidden=True)] = None
+    """File descriptor of the socket to the parent process, the monitor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiveOptions:
+    """Score applications in any language: take the spans that they send by OTLP.
+
+    Spans in the conventions of OpenInference, OpenLLMetry and OpenTelemetry's GenAI become
+    interactions; their scores go out as linked spans, to /metrics and to the page, as the settings
+    say. Ctrl-C or SIGTERM ends it in order. docs/receive.md says how applications are set up.
+    """
+
+    service: ServiceOption = None
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen on; an address beyond loopback needs a token."),
+    ] = "127.0.0.1"
+    http_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of OTLP over HTTP (0 = any free port).")
+    ] = 4318
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Also read spans from this topic: kafka://broker:9092/otlp_spans. Put an address "
+            "with a password into RAGMONITOR_RECEIVE__KAFKA.",
+        ),
+    ] = None
+
+
+# --- golden questions ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """Make golden questions of documents: a model writes them, and checks each on its own.
+
+    A question is kept if its chunk alone answers it as its reference answer does. One in five is
+    to be unanswerable, and is kept if no chunk that is near answers it. The rest is dropped, with
+    the reason. Each reply is kept, so that a run that was interrupted or has spent its budget goes
+    on and pays nothing twice.
+    """
+
+    documents: Annotated[
+        Path,
+        typer.Argument(metavar="DOCS", help="A file or folder of Markdown or text."),
+    ]
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The golden questions: JSON lines, or a .csv for spreadsheets. What stands "
+            "in it stays; paid replies stand in FILE.replies beside it.",
+        ),
+    ]
+    judge: Annotated[
+        str, typer.Option(help="Who writes and checks: a litellm model, openai/gpt-4o-mini.")
+    ]
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=10_000, help="How many questions.")
+    ] = 100
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Most that all runs with this output may spend, in dollars."),
+    ] = None
+    budget_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Most tokens that all runs with this output may use.")
+    ] = None
+    api_base: ApiBaseOption = None
+    json_output: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MineOptions:
+    """Take candidates for golden questions out of live traffic, for a person to review.
+
+    The worst answers, those of which two judges say opposite things, novel questions,
+    unanswered ones, and those that people found bad; diverse, and none that is known already. The
+    reference answer is the application's own until somebody puts it right: before it is accepted
+    no candidate is asked. Exit code 1 if there is none.
+    """
+
+    reports: Annotated[
+        Path, typer.Argument(help="JSON lines that a monitor wrote (exporter jsonl:FILE).")
+    ]
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Golden questions, JSON lines or a .csv; candidates are added to what is there.",
+        ),
+    ]
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=10_000, help="How many candidates at most.")
+    ] = 50
     json_output: JsonOption = False

@@ -75,7 +75,6 @@ def http_ask(options: AskOptions, url: str) -> HttpAsk:
         question_field=options.question_field,
         answer_path=options.answer_path,
         contexts_path=options.contexts_path,
-        history_field=options.history_field,
         headers=headers_of(options.header or ()),
         timeout_s=duration_s(options.timeout, "--timeout"),
         retries=RETRIES,
@@ -89,25 +88,22 @@ def headers_of(lines: Any) -> dict[str, str]:
     a command line can be read by every user of the machine.
 
     Raises:
-        InputError: A text has no colon, or names a variable that is not set.
+        InputError: A text has no name, or names a variable that is not set.
     """
     # A variable that was read from a file often ends with a line break.
     variables = {name: value.strip() for name, value in os.environ.items()}
     headers = {}
     for text in lines:
-        name, colon, value = text.partition(":")
-        name = name.strip()
-        if not colon or not name:
-            raise InputError("--header: give NAME: VALUE")
+        name, _, value = text.partition(":")
         try:
-            headers[name] = Template(value.strip()).substitute(variables)
-        except KeyError as error:
+            headers[name.strip()] = Template(value.strip()).substitute(variables)
+        except (KeyError, ValueError) as error:
             raise InputError(
-                f"--header {name}: the variable {error.args[0]} is not set; write $$ for a "
+                f"--header {name.strip()}: no such variable is set ({error}); write $$ for a "
                 "dollar sign"
             ) from None
-        except ValueError:
-            raise InputError(f"--header {name}: write $$ for a dollar sign") from None
+    if not all(headers):
+        raise InputError("--header: give NAME: VALUE")
     return headers
 
 

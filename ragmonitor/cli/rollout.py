@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import asdict, replace
+from typing import Final
 
 from ragmonitor.causes.versions import VersionDifference
 from ragmonitor.cli.monitor_client import address, numbers
-from ragmonitor.cli.monitor_options import RolloutOptions
+from ragmonitor.cli.options import RolloutOptions
 from ragmonitor.cli.terminal import FINE, print_json, say
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.durations import duration_s
@@ -23,51 +23,9 @@ EVERY_S: Final = 10.0
 """Between two looks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutDecision:
-    """The decision on a candidate, and its reason."""
-
-    options: RolloutOptions
-    found: VersionDifference | None
-    """None: no verdicts on both versions are known."""
-    why: str
-    """Why there is no decision yet."""
-    waited_s: float
-
-    @property
-    def decision(self) -> Decision:
-        """The decision that the interval permits."""
-        return "undecided" if self.found is None else self.found.decision(self.options.max_worse)
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of the command; 0: the decision is accepted."""
-        accepted = _ACCEPTED[: _ACCEPTED.index(self.options.accept) + 1]
-        return FINE if self.decision in accepted else EXIT[self.decision]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return an object for JSON."""
-        options = self.options
-        return {
-            "decision": self.decision,
-            "exit_code": self.exit_code,
-            "service": options.service,
-            "by": options.by,
-            "candidate": options.candidate,
-            "baseline": options.baseline,
-            "signal": options.signal,
-            "max_worse": options.max_worse,
-            "comparison": None if self.found is None else asdict(self.found),
-            "reason": self.why if self.decision == "undecided" else None,
-            "waited_s": round(self.waited_s, 1),
-        }
-
-    def __str__(self) -> str:
-        """Return it in a line."""
-        text = f"{self.decision}: {self.options.candidate} against {self.options.baseline}"
-        if self.found is not None:
-            text += f": {self.found}"
-        return f"{text}; {self.why}" if self.decision == "undecided" else text
+def is_accepted(decision: Decision, least: Decision) -> bool:
+    """Return whether a decision is at least as good as the least one that is accepted."""
+    return decision in _ACCEPTED[: _ACCEPTED.index(least) + 1]
 
 
 def run(
@@ -91,33 +49,47 @@ def run(
     timeout_s, url = duration_s(options.timeout, "--timeout"), address(options.address)
     began, last_shown = clock(), ""
     while True:
-        now = _look(url, options, waited_s=clock() - began)
-        if now.decision != "undecided" or now.waited_s >= timeout_s:
+        found, why = _look(url, options)
+        decision = "undecided" if found is None else found.decision(options.max_worse)
+        waited_s = clock() - began
+        if decision != "undecided" or waited_s >= timeout_s:
             break
-        if now.why != last_shown and not options.json_output:
-            say(f"waiting: {now.why}")
-        last_shown = now.why
-        wait(min(EVERY_S, timeout_s - now.waited_s))
+        if why != last_shown and not options.json_output:
+            say(f"waiting: {why}")
+        last_shown = why
+        wait(min(EVERY_S, timeout_s - waited_s))
+    exit_code = FINE if is_accepted(decision, options.accept) else EXIT[decision]
     if options.json_output:
-        print_json(now.as_json())
-    else:
-        say(str(now))
-    return now.exit_code
+        asked = ("service", "by", "candidate", "baseline", "signal", "max_worse")
+        print_json(
+            {
+                "decision": decision,
+                "exit_code": exit_code,
+                **{name: getattr(options, name) for name in asked},
+                "comparison": None if found is None else asdict(found),
+                "reason": why if decision == "undecided" else None,
+                "waited_s": round(waited_s, 1),
+            }
+        )
+        return exit_code
+    text = f"{decision}: {options.candidate} against {options.baseline}"
+    text += "" if found is None else f": {found}"
+    say(f"{text}; {why}" if decision == "undecided" else text)
+    return exit_code
 
 
-def _look(url: str, options: RolloutOptions, *, waited_s: float) -> RolloutDecision:
-    found, why = None, "the interval is still too wide"
+def _look(url: str, options: RolloutOptions) -> tuple[VersionDifference | None, str]:
+    """Return the difference that is served, and why there may be no decision yet."""
     try:
         found = _difference(url, options)
     except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
-        why = str(error)
-    else:
-        if found is None:
-            why = (
-                f"no verdicts yet of {options.by} {options.candidate!r} and {options.baseline!r} "
-                f"on {options.signal} at the same time"
-            )
-    return RolloutDecision(options=options, found=found, why=why, waited_s=waited_s)
+        return None, str(error)
+    if found is not None:
+        return found, "the interval is still too wide"
+    return None, (
+        f"no verdicts yet of {options.by} {options.candidate!r} and {options.baseline!r} "
+        f"on {options.signal} at the same time"
+    )
 
 
 def _difference(url: str, options: RolloutOptions) -> VersionDifference | None:

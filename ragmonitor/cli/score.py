@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions, ScoringOptions
-from ragmonitor.cli.score_files import FILES, ScoreFile, check_fits
+from ragmonitor.cli.score_files import RagCheckerFile, ScoreFile, file_class
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -26,9 +25,10 @@ from ragmonitor.cli.terminal import (
     print_json,
     progress,
     say,
+    usage_text,
 )
 from ragmonitor.evaluators import register_embedding
-from ragmonitor.judges.kept_replies import SUFFIX, KeptReplies
+from ragmonitor.judges.kept_replies import KeptReplies, replies_of
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
@@ -45,16 +45,31 @@ from ragmonitor.sampling import TotalBudget
 if TYPE_CHECKING:
     from rich.table import Table
 
-BAD_LINES_SHOWN = 20
-RAGCHECKERS_OWN = "ragchecker_*"
+BAD_LINES_SHOWN: Final = 20
+RAGCHECKERS_OWN: Final = "ragchecker_*"
 
 
 def load_plugins_and_embedding(options: ScoringOptions) -> None:
-    """Load the plugins and the embedding model that were asked for. Raises `RagMonitorError`."""
+    """Load the plugins and the embedding model that were asked for.
+
+    Raises:
+        SettingsError: A plugin cannot be imported; or the budget is in dollars, and the price of
+            the embedding model is unknown.
+        MissingExtraError: litellm is not installed.
+    """
     for plugin in options.plugin or ():
         imported(plugin, option="--plugin")
-    if options.embedding:
-        use_embedding(options)
+    if not options.embedding:
+        return
+    embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
+    if options.budget_usd is not None and embedding.price is None:
+        raise SettingsError(
+            f"--embedding {options.embedding}: litellm knows no price of this model; give "
+            "--budget-tokens instead of --budget-usd"
+        )
+    # The version follows from the model's name, and is the same at every run.
+    version = 2 + zlib.crc32(options.embedding.encode()) % 1_000_000
+    register_embedding(embedding, version=version)
 
 
 def run(options: ScoreOptions) -> int:
@@ -65,9 +80,7 @@ def run(options: ScoreOptions) -> int:
     """
     load_plugins_and_embedding(options)
     lines = read_file(options.file)
-    replies = _replies(options)
-    scorer = scorer_for(options, replies)
-    check_fits(options.written_form, scorer.entries)
+    scorer = scorer_for(options)
     # Before an output is touched: a file of no known format, a judge that cannot read.
     head = [*islice(lines, 1)]
     if not head:
@@ -79,83 +92,42 @@ def run(options: ScoreOptions) -> int:
     return scoring.exit_code
 
 
-def use_embedding(options: ScoringOptions) -> None:
-    """Have a model embed for the scores that compare texts by vectors.
-
-    Raises:
-        SettingsError: The budget is in dollars, and the model's price is unknown.
-        MissingExtraError: litellm is not installed.
-    """
-    embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
-    if options.budget_usd is not None and embedding.price is None:
-        raise SettingsError(
-            f"--embedding {options.embedding}: litellm knows no price of this model; give "
-            "--budget-tokens instead of --budget-usd"
-        )
-    # Of the model's name, and the same at every run: another embedding is another version.
-    version = 2 + zlib.crc32(options.embedding.encode()) % 1_000_000
-    register_embedding(embedding, version=version)
-
-
-def _replies(options: ScoreOptions) -> Path | None:
-    """Return the file that keeps a model's replies, beside the output; None: none is needed.
-
-    Raises:
-        InputError: It holds replies of an earlier run, and nobody said what is to become of them.
-        SettingsError: There is no output that could be gone on with.
-    """
-    is_kept = options.file_out is not None and options.judge != BUILTIN
-    if not is_kept or options.file_out is None or _is_special(options.file_out):
-        if options.resume:
-            raise SettingsError("--resume goes on with a file, -o FILE, that a model scores")
-        return None
-    path = options.file_out.with_name(f"{options.file_out.name}{SUFFIX}")
-    if path.exists() and options.overwrite:
-        path.unlink()
-    if path.exists() and not options.resume:
-        raise InputError(
-            f"{path} holds replies of {options.judge} or another model, which were paid for; "
-            "--resume goes on with them, --overwrite begins anew"
-        )
-    return path
-
-
-def _is_special(path: Path) -> bool:
-    """Return whether it is a pipe or a device, beside which nothing can be kept."""
-    return path.exists() and not path.is_file()
-
-
-def scorer_for(options: ScoringOptions, replies: Path | None = None) -> Scorer:
+def scorer_for(options: ScoringOptions) -> Scorer:
     """Return the engine.
-
-    Args:
-        options: Of the command.
-        replies: A file of replies that need not be paid for again.
 
     Raises:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    names = options.evaluators
-    workers = options.workers
-    if not names and isinstance(options, ScoreOptions) and options.written_form == "ragchecker":
-        names = RAGCHECKERS_OWN
+    names, pool, replies = options.evaluators, None, None
+    if isinstance(options, ScoreOptions):
+        replies = _replies(options)
+        if file_class(options.output) is RagCheckerFile:
+            names = f"{names},{RAGCHECKERS_OWN}"
+        if options.workers > 1:
+            pool = ReaderPool(partial(_reader_for, options), options.workers)
     return scorer_of(
         judge=options.judge,
         evaluators=names,
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
-        concurrency=options.concurrency,
         api_base=options.api_base,
-        pool=ReaderPool(partial(_reader_for, options, replies), workers) if workers > 1 else None,
-        replies=None if replies is None else KeptReplies(replies),
+        pool=pool,
+        replies=replies,
     )
 
 
-def _reader_for(options: ScoringOptions, replies: Path | None) -> Scorer:
+def _reader_for(options: ScoreOptions) -> Scorer:
     """Return what reads in one of several processes."""
     load_plugins_and_embedding(options)
-    return scorer_for(replace(options, workers=1), replies)
+    return scorer_for(replace(options, workers=1))
+
+
+def _replies(options: ScoreOptions) -> KeptReplies | None:
+    """Return what a model replied to earlier runs with this output; None: nothing is kept."""
+    output = options.output
+    is_kept = output is not None and (output.is_file() or not output.exists())
+    return replies_of(output) if output and is_kept and options.judge != BUILTIN else None
 
 
 @dataclass(slots=True)
@@ -177,7 +149,7 @@ class Scoring:
         Raises:
             InputError: The output cannot be written, or is the input.
         """
-        path = self.options.file_out
+        path = self.options.output
         if path is None:
             self._run(lines, sys.stdout.buffer)
             sys.stdout.buffer.flush()
@@ -188,12 +160,11 @@ class Scoring:
             self._run(lines, cast("BinaryIO", file))
 
     def _run(self, lines: Iterator[Line], file: BinaryIO) -> None:
-        output = FILES[self.options.written_form](file, self.scorer)
-        is_terminal = self.options.file_out is None and sys.stdout.isatty()
+        output = file_class(self.options.output)(file, self.scorer)
         # A bar between lines of output on one terminal would be read by nobody.
-        bare = self.options.quiet or is_terminal
+        is_bare = self.options.quiet or (self.options.output is None and sys.stdout.isatty())
         try:
-            with progress("scoring", None, quiet=bare, text=self._progress_text) as advance:
+            with progress(self._progress_text, quiet=is_bare) as advance:
                 asyncio.run(self._score(lines, file, output, advance))
         except (KeyboardInterrupt, asyncio.CancelledError):
             self.summary.is_interrupted = True
@@ -207,31 +178,23 @@ class Scoring:
         lines: Iterator[Line],
         file: BinaryIO,
         output: ScoreFile,
-        advance: Callable[[float], None],
+        advance: Callable[[], None],
     ) -> None:
         outcomes = self.scorer.outcomes(lines)
-        with self._interruptible():
+        is_piped = self.options.file == "-"
+        # Nothing but Python's own way ends a read of standard input.
+        interruption = contextlib.nullcontext() if is_piped else interruptible(self.scorer.stopping)
+        with interruption:
             async with contextlib.aclosing(outcomes):
                 try:
                     async for outcome in outcomes:
                         output.write(outcome)
-                        if self._is_piped:
+                        if is_piped:  # the next line may be long in coming
                             file.flush()
                         self._count(outcome)
-                        advance(self.summary.lines)
+                        advance()
                 finally:
                     await self.scorer.close()
-
-    @property
-    def _is_piped(self) -> bool:
-        """Whether the next line may be long in coming."""
-        return self.options.file == "-"
-
-    def _interruptible(self) -> contextlib.AbstractContextManager[None]:
-        if self._is_piped:  # nothing but Python's own way ends a read of standard input
-            return contextlib.nullcontext()
-        is_said = not self.options.quiet and self.scorer.budget is not None
-        return interruptible(self.scorer.stopping, is_said=is_said)
 
     def _count(self, outcome: Outcome) -> None:
         self.summary.add(outcome)
@@ -240,8 +203,8 @@ class Scoring:
             say(f"line {outcome.line.number}: {outcome.line.error}")
 
     def _progress_text(self) -> str:
-        done = f"{self.summary.lines} answers"
-        return done if self.scorer.budget is None else f"{done}, {_usage_text(self.scorer)}"
+        done = f"scoring {self.summary.lines} answers"
+        return done if self.scorer.budget is None else f"{done}, {usage_text(self.scorer.usage)}"
 
     @property
     def exit_code(self) -> int:
@@ -258,8 +221,6 @@ class Scoring:
             self._print_json_summary()
         elif not self.options.quiet:
             self._print_tables()
-        if not self.options.quiet:
-            self._print_how_to_resume()
 
     def _print_json_summary(self) -> None:
         record = self.summary.as_json()
@@ -270,7 +231,7 @@ class Scoring:
                 "unit": budget.unit,
                 "is_spent": self.scorer.run_budget.is_spent,
             }
-        if self.options.file_out is not None:
+        if self.options.output is not None:
             print_json(record)
         else:
             say(json.dumps(record, ensure_ascii=False))
@@ -285,25 +246,15 @@ class Scoring:
             f"{summary.lines} {'line' if summary.lines == 1 else 'lines'}, {summary.bad_lines} bad"
             f"; judge {summary.judge}"
             + (f"; {hits} read before" if (hits := summary.usage.cache_hits) else "")
-            + (f"; written to {self.options.file_out}" if self.options.file_out else "")
+            + (f"; written to {self.options.output}" if self.options.output else "")
         )
-        hidden = summary.bad_lines - BAD_LINES_SHOWN
-        if hidden > 0:
-            console.print(f"{hidden} more bad lines are not shown")
         if self.scorer.budget is not None:
             console.print(cost_text(self.scorer, self.scorer.budget))
         elif self.scorer.usage.calls:
-            console.print(f"the embedding's: {_usage_text(self.scorer)}")
-
-    def _print_how_to_resume(self) -> None:
-        over = self.summary.tally.unscored.get(Cause.OVER_BUDGET.value, 0)
-        if not self.summary.is_interrupted and not over:
-            return
-        end = "interrupted" if self.summary.is_interrupted else "the budget is spent"
-        if self.options.judge != BUILTIN and self.options.file_out is not None:
-            end += "; the same command with --resume goes on from here"
-        if not self.options.json_output or self.options.file_out is not None:
-            say(end)
+            console.print(f"the embedding's: {usage_text(self.scorer.usage)}")
+        if summary.is_interrupted or summary.tally.unscored.get(Cause.OVER_BUDGET.value):
+            end = "interrupted" if summary.is_interrupted else "the budget is spent"
+            say(f"{end}; the same command goes on from here" if _replies(self.options) else end)
 
 
 def scores_table(tally: Tally) -> Table:
@@ -325,16 +276,8 @@ def scores_table(tally: Tally) -> Table:
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
     """Return what the judge cost, for people."""
-    return f"judge: {_usage_text(scorer)}; budget {budget.capacity:g} {budget.unit}" + (
+    return f"judge: {usage_text(scorer.usage)}; budget {budget.capacity:g} {budget.unit}" + (
         ", spent" if scorer.run_budget.is_spent else ""
-    )
-
-
-def _usage_text(scorer: Scorer) -> str:
-    used = scorer.usage
-    return (
-        f"{used.calls} {'call' if used.calls == 1 else 'calls'}, "
-        f"{used.input_tokens + used.output_tokens} tokens, {used.cost_usd:.4f} USD"
     )
 
 

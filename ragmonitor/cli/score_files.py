@@ -1,22 +1,15 @@
-"""Writes the files of `ragmonitor score`, and reads them back for `ragmonitor compare`."""
+"""Writes the files of `ragmonitor score`: JSON lines, CSV, and RAGChecker's result file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from ragmonitor.cli.options import OutputFormat
-from ragmonitor.evaluators import Table as Entries
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.summary import Tally
-from ragmonitor.records import Cause
-from ragmonitor.runtime.errors import SettingsError
-from ragmonitor.runtime.tables import CsvWriter, Table
+from ragmonitor.runtime.tables import CsvWriter
 
 RAGCHECKER: Final = "ragchecker_"
 """Before RAGChecker's own name of a score."""
@@ -33,9 +26,6 @@ GROUPS: Final = {
     ),
 }
 """RAGChecker's, in its order."""
-LOOKED_AT_ROWS: Final = 50
-_OF_RAGCHECKER: Final = ("judge", "scoring_version", "evaluations", "diagnosis")
-_CAUSES: Final = frozenset(cause.value for cause in Cause)
 
 
 class ScoreFile:
@@ -51,18 +41,6 @@ class ScoreFile:
 
     def finish(self, tally: Tally) -> None:
         """Write the end of the file, which JSON lines and CSV do not have."""
-
-
-def check_fits(form: OutputFormat, entries: Entries) -> None:
-    """See that a format can hold something of what will be scored.
-
-    Raises:
-        SettingsError: It is RAGChecker's, and none of its scores is among the evaluators.
-    """
-    if form == "ragchecker" and not any(e.name.startswith(RAGCHECKER) for e in entries):
-        raise SettingsError(
-            f"RAGChecker's format holds its own scores alone; add --evaluators '{RAGCHECKER}*'"
-        )
 
 
 class CsvFile(ScoreFile):
@@ -97,7 +75,7 @@ class RagCheckerFile(ScoreFile):
         if outcome.report is None:
             return
         interaction = outcome.report.interaction
-        scored = outcome.as_dict(self._scoring_version)
+        evaluations = outcome.as_dict()["evaluations"]
         record = {
             "query_id": interaction.id,
             "query": interaction.query,
@@ -108,11 +86,9 @@ class RagCheckerFile(ScoreFile):
             ],
             "metrics": {
                 name.removeprefix(RAGCHECKER): evaluation["score"]
-                for name, evaluation in scored["evaluations"].items()
+                for name, evaluation in evaluations.items()
                 if name.startswith(RAGCHECKER) and "score" in evaluation
             },
-            # Read by `ragmonitor compare` alone.
-            "ragmonitor": {name: scored[name] for name in _OF_RAGCHECKER},
         }
         self._file.write(self._before + encoded(record).rstrip(b"\n"))
         self._before = b",\n"
@@ -132,78 +108,7 @@ class RagCheckerFile(ScoreFile):
         self._file.write(start + b'\n], "metrics": ' + json.dumps(groups).encode() + b"}\n")
 
 
-FILES: Final[Mapping[str, type[ScoreFile]]] = {
-    "jsonl": ScoreFile,
-    "csv": CsvFile,
-    "ragchecker": RagCheckerFile,
-}
-"""What writes each format."""
-
-
-# --- reading back -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """One record that an earlier run wrote."""
-
-    id: str
-    judge: str
-    scoring_version: str
-    scores: Mapping[str, float | Cause]
-    """The score of each evaluator, or why there is none."""
-
-
-def read_back(path: Path) -> Iterator[Written] | None:
-    """Return the records of an output, without those of bad lines; None: it holds no scores.
-
-    Raises:
-        InputError: The file cannot be read; also once the records are gone through.
-    """
-    rows = (_written(row.value) for row in Table(path))
-    head = [*islice(rows, LOOKED_AT_ROWS)]
-    if not any(head):
-        return None
-    return (each for each in chain(head, rows) if each is not None)
-
-
-def _written(record: Any) -> Written | None:
-    if not isinstance(record, dict):
-        return None
-    if isinstance(record.get("ragmonitor"), dict):
-        record = {"id": record.get("query_id")} | record["ragmonitor"]
-    evaluations = record.get("evaluations") or _of_cells(record)
-    identity = record.get("id")
-    if not isinstance(identity, str) or not isinstance(evaluations, dict):
-        return None
-    scores: dict[str, float | Cause] = {}
-    for name, evaluation in evaluations.items():
-        outcome = evaluation if isinstance(evaluation, dict) else {}
-        score, cause = outcome.get("score"), outcome.get("unscored")
-        if isinstance(score, int | float) and not isinstance(score, bool):
-            scores[name] = float(score)
-        elif cause in _CAUSES:
-            scores[name] = Cause(cause)
-        else:
-            return None
-    return Written(
-        id=identity,
-        judge=str(record.get("judge", "")),
-        scoring_version=str(record.get("scoring_version", "")),
-        scores=scores,
-    )
-
-
-def _of_cells(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the evaluations in a row of a CSV; None: it has none."""
-    evaluations: dict[str, Any] = {}
-    for name, cell in row.items():
-        cause = row.get(f"{name}_unscored")
-        if cause:
-            evaluations[name] = {"unscored": cause}
-        elif cause is not None and cell:  # neither: an evaluator that passed over this record
-            try:
-                evaluations[name] = {"score": float(cell)}
-            except ValueError:
-                return None
-    return evaluations or None
+def file_class(output: Path | None) -> type[ScoreFile]:
+    """Return what writes an output, by its suffix."""
+    by_suffix = {".csv": CsvFile, ".json": RagCheckerFile}
+    return ScoreFile if output is None else by_suffix.get(output.suffix.lower(), ScoreFile)

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
-from ragmonitor.cli.service_options import ReceiveOptions, WorkerOptions
+from ragmonitor.cli.options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.pipeline.build import redactor_of, restrict_logs
 from ragmonitor.pipeline.placement import UNIX

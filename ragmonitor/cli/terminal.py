@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from ragmonitor.records import JudgeUsage
+
 FINE = 0
 SOMETHING_WRONG = 1
 """Finished, but something in the data was wrong, or a check failed."""
@@ -63,6 +65,12 @@ def say(message: str) -> None:
 def accounted_for(*, is_complete: bool) -> str:
     """Return for people whether captured = scored + unscored, and nothing was lost."""
     return "all accounted for" if is_complete else "NOT ALL ACCOUNTED FOR"
+
+
+def usage_text(usage: JudgeUsage) -> str:
+    """Return for people what a judge has used."""
+    calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
+    return f"{calls}, {usage.input_tokens + usage.output_tokens} tokens, {usage.cost_usd:.6f} USD"
 
 
 def print_json(value: Any) -> None:
@@ -110,24 +118,16 @@ def figures_table(*columns: str, texts: Collection[str] = ()) -> Table:
 
 
 @contextmanager
-def progress(
-    title: str,
-    total: float | None,
-    *,
-    quiet: bool = False,
-    text: Callable[[], str] = lambda: "",
-) -> Iterator[Advance]:
+def progress(text: Callable[[], str], *, quiet: bool = False) -> Iterator[Callable[[], None]]:
     """Rewrite one line while the block runs, if standard error is a terminal.
 
-    The block gets a function that takes how much is done so far, in the unit of `total`. It shows
-    the percentage, and the result of `text`.
+    The block gets a function that shows the result of `text`.
     """
     is_shown = not quiet and sys.stderr.isatty()
 
-    def advance(done: float) -> None:
+    def advance() -> None:
         if is_shown:
-            share = f" {done / total:.0%}" if total else ""
-            sys.stderr.write(f"\r\x1b[K{printable(f'{title}{share} {text()}')}")
+            sys.stderr.write(f"\r\x1b[K{printable(text())}")
             sys.stderr.flush()
 
     try:
@@ -135,6 +135,3 @@ def progress(
     finally:
         if is_shown:
             sys.stderr.write("\r\x1b[K")
-
-
-Advance = Callable[[float], None]

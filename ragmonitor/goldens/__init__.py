@@ -2,11 +2,8 @@
 
 from ragmonitor.goldens.golden import (
     Golden,
-    GoldenKind,
     GoldensError,
     ReferenceChunk,
-    ReviewStatus,
-    Turn,
     golden_id,
     read_goldens,
     write_goldens,
@@ -14,11 +11,8 @@ from ragmonitor.goldens.golden import (
 
 __all__ = [
     "Golden",
-    "GoldenKind",
     "GoldensError",
     "ReferenceChunk",
-    "ReviewStatus",
-    "Turn",
     "golden_id",
     "read_goldens",
     "write_goldens",

@@ -15,7 +15,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from ragmonitor.capture.coercion import chunk_in, finite, member_of, text_in
 from ragmonitor.capture.probe_mark import current_mark, marked
-from ragmonitor.goldens.golden import Golden, Turn
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.records import Chunk, Interaction, Probe
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.apart import apart
@@ -75,9 +75,8 @@ class Ask(Protocol):
 
     It returns the answer's text, a `Reply`, or a mapping or object with the answer under `answer`,
     `response`, `result` or `output` and, where it says them, the chunks under `chunks`, `contexts`,
-    `context`, `source_documents` or `source_nodes`. One that has a parameter `history` is given the
-    turns before the question. Whatever it raises is the outcome `exception`, and an empty text is
-    `no_answer`.
+    `context`, `source_documents` or `source_nodes`. Whatever it raises is the outcome `exception`,
+    and an empty text is `no_answer`.
     """
 
     def __call__(self, question: str, /) -> Any:
@@ -131,7 +130,6 @@ class Asker:
         """
         self._ask = ask
         self._timeout_s = timeout_s
-        self._takes_history = _takes_history(ask)
         self._is_async = inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(
             getattr(type(ask), "__call__", None)  # noqa: B004 - a class's own, not whether it is
         )
@@ -159,16 +157,15 @@ class Asker:
         return Asked(golden=golden, interaction=None, error=kind, detail=detail, seconds=seconds)
 
     async def _answered(self, golden: Golden) -> Any:
-        named = {"history": golden.history} if self._takes_history else {}
         with marked(golden.id):
             if self._is_async:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._ask(golden.question, **named)
+                    return await self._ask(golden.question)
             if len(self._hung) >= MAX_HUNG_CALLS:
                 raise AskFailedError(
                     AskError.TIMEOUT, f"{MAX_HUNG_CALLS} earlier calls have not returned yet"
                 )
-            call = asyncio.ensure_future(apart(self._ask, golden.question, **named))
+            call = asyncio.ensure_future(apart(self._ask, golden.question))
             # Counted until it returns: a callable that hangs must not collect threads.
             self._hung.add(call)
             call.add_done_callback(self._returned)
@@ -247,8 +244,6 @@ class HttpAsk:
     contexts_path: str = ""
     """JMESPath of the list of chunks: texts, or objects with a text under `text`, `page_content` or
     `content`, or `contexts[*].body`; empty: the service does not say."""
-    history_field: str = ""
-    """Name of the list of turns before the question, `{"role", "content"}` each; empty: none."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 60.0
     """For one attempt to connect, and between two pieces of the reply."""
@@ -268,16 +263,13 @@ class HttpAsk:
         for path in filter(None, (self.answer_path, self.contexts_path)):
             _searched(path, None)
 
-    def __call__(self, question: str, history: Sequence[Turn] = ()) -> Reply:
+    def __call__(self, question: str) -> Reply:
         """Return the service's answer; waits for it.
 
         Raises:
             AskFailedError: There is none; says why.
         """
-        body: dict[str, Any] = {self.question_field: question}
-        if self.history_field:
-            body[self.history_field] = [{"role": t.role, "content": t.text} for t in history]
-        reply = self._posted(body)
+        reply = self._posted({self.question_field: question})
         answer = _searched(self.answer_path, reply)
         if not isinstance(answer, str):
             raise AskFailedError(
@@ -420,7 +412,6 @@ def interaction_of(
         status="error" if error else "ok",
         error=error,
         tags=(PROBE_BAGGAGE,),
-        attributes=dict(golden.attributes),
         probe=Probe(
             golden=golden.id,
             outcome=outcome,
@@ -428,15 +419,6 @@ def interaction_of(
             knows_chunks=reply.chunks is not None,
         ),
     )
-
-
-def _takes_history(ask: Any) -> bool:
-    """Return whether an application takes the turns before the question, by the name `history`."""
-    try:
-        parameter = inspect.signature(ask).parameters.get("history")
-    except (TypeError, ValueError):
-        return False
-    return parameter is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
 
 
 def _searched(path: str, value: Any) -> Any:

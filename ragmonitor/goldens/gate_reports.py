@@ -64,7 +64,6 @@ def markdown(comparison: ReleaseComparison) -> str:
     lines.append("")
     for title, changes in (
         ("Broken", comparison.of("broken")),
-        ("Lower", comparison.of("lower")),
         ("Flaky: right and wrong within one run", comparison.of("flaky")),
         ("Fixed", comparison.of("fixed")),
     ):
@@ -106,8 +105,8 @@ def _plain(text: str) -> str:
 def junit(run: ScoredRun, comparison: ReleaseComparison | None) -> bytes:
     """Return a test suite with a case for each question, as JUnit XML.
 
-    Broken questions fail, and those that got lower; a question without an answer is an error; one
-    whose scores nobody could compare is skipped. Without a baseline only the last two are said.
+    Broken questions fail; a question without an answer is an error; one whose scores nobody could
+    compare is skipped. Without a baseline only the last two are said.
     """
     changes = {} if comparison is None else {each.golden.id: each for each in comparison.questions}
     suite = ET.Element("testsuite", name="ragmonitor gate")
@@ -139,13 +138,10 @@ def _judge_case(
     elif change is None:
         if is_compared:
             ET.SubElement(case, "skipped", message="not scored on both sides")
-    elif change.change in ("broken", "lower"):
-        message = f"{change.change}: {change.before:.2f} -> {change.now:.2f}"
+    elif change.change == "broken":
+        message = f"broken: {change.before:.2f} -> {change.now:.2f}"
         failure = ET.SubElement(case, "failure", message=message)
         failure.text = _xml("\n".join(_what(change)))
-    elif change.change == "flaky":
-        note = ET.SubElement(case, "system-out")
-        note.text = _xml("\n".join(["flaky: right and wrong within one run", *_what(change)]))
 
 
 def _xml(text: str) -> str:
@@ -174,6 +170,6 @@ def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, A
             "now": each.now,
             "what": _what(each),
         }
-        for each in comparison.of("broken", "lower", "flaky", "fixed", "higher")
+        for each in comparison.of("broken", "flaky", "fixed")
     ]
     return result | whole | {"reason": comparison.why or None, "changes": changes}

@@ -13,9 +13,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from itertools import cycle, zip_longest
-from typing import Any, Final
+from itertools import cycle, islice, zip_longest
+from typing import Any, Final, Literal
 
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.golden_prompts import (
@@ -33,6 +32,11 @@ from ragmonitor.runtime.errors import JudgeError, RagMonitorError, SettingsError
 from ragmonitor.sampling import RunBudget, TotalBudget, spent_in
 
 UNANSWERED_EVERY: Final = 5
+CONCURRENCY: Final = 4
+"""Questions under way at once."""
+SEED: Final = 1
+"""The same documents are asked about in the same order, so that a run that goes on finds its
+replies."""
 DUPLICATE_FROM: Final = 0.9
 """Cosine, of the pieces of words of question and answer together, from which on two are one: a name
 is often all that two questions differ in."""
@@ -41,24 +45,17 @@ MAX_TRIES: Final = 4
 SEARCHED: Final = 6
 """Chunks of all documents, beside its own, that must be silent on an unanswerable question."""
 
-
-class DropReason(StrEnum):
-    """Why a question was not kept."""
-
-    NOTHING_TO_ASK = "nothing_to_ask"
-    """The model found nothing of this kind in the chunk."""
-    UNREADABLE = "unreadable"
-    """A reply of the model had not the fields that were asked for."""
-    WRONG_LANGUAGE = "wrong_language"
-    DUPLICATE = "duplicate"
-    NOT_ANSWERABLE = "not_answerable"
-    """Its chunk alone does not answer it."""
-    DIFFERENT_ANSWER = "different_answer"
-    """The answer that the chunk gives is not the reference answer."""
-    ANSWERABLE = "answerable"
-    """The documents do answer what was to be unanswerable."""
-    JUDGE_FAILED = "judge_failed"
-    """The model gave nothing; another run tries again."""
+DropReason = Literal[
+    "nothing_to_ask",  # the model found nothing of this kind in the chunk
+    "unreadable",  # a reply of the model had not the fields that were asked for
+    "wrong_language",
+    "duplicate",
+    "not_answerable",  # its chunk alone does not answer it
+    "different_answer",  # the answer that the chunk gives is not the reference answer
+    "answerable",  # the documents do answer what was to be unanswerable
+    "judge_failed",  # the model gave nothing; another run tries again
+]
+"""Why a question was not kept."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,19 +63,10 @@ class Generation:
     """The result of one run, or of a run and those that it went on with."""
 
     goldens: list[Golden] = field(default_factory=list)
-    dropped: list[tuple[GoldenKind, DropReason]] = field(default_factory=list)
-    is_budget_spent: bool = False
+    counts: dict[GoldenKind, Counter[str]] = field(default_factory=dict)
+    """By kind: how many were kept, under `kept`, and how many dropped, by `DropReason`."""
     failure: str = ""
     """Why it ended early, where the model gave nothing any more."""
-
-    def counts(self) -> dict[str, Counter[str]]:
-        """Return by kind how many were kept, under `kept`, and how many dropped, by reason."""
-        counts: dict[str, Counter[str]] = {}
-        for golden in self.goldens:
-            counts.setdefault(golden.kind.value, Counter())["kept"] += 1
-        for kind, reason in self.dropped:
-            counts.setdefault(kind.value, Counter())[reason.value] += 1
-        return counts
 
 
 class _DroppedError(Exception):
@@ -87,12 +75,8 @@ class _DroppedError(Exception):
         self.reason = reason
 
 
-class BudgetSpentError(RagMonitorError):
-    """The next call might cost more than is left."""
-
-
-class StoppedError(RagMonitorError):
-    """No further call is made: the run is to end."""
+class EndedError(RagMonitorError):
+    """Nothing was asked: the run is to end, or the next call might cost more than is left."""
 
 
 class PaidModel:
@@ -124,15 +108,19 @@ class PaidModel:
         """The cost of all runs together."""
         return self._judge.replies.usage
 
+    @property
+    def is_budget_spent(self) -> bool:
+        """Whether what is left of the budget may not cover another call."""
+        return self._run_budget.is_spent
+
     async def ask(self, task: Task, shown: Interaction) -> Mapping[str, Any]:
         """Return the fields of the reply, from the file or from the model.
 
         Raises:
-            BudgetSpentError: It might cost more than is left; nothing was asked.
+            EndedError: The run is to end, or the budget is spent.
             InputError: The file of replies cannot be written.
             JudgeError: There is no usable reply.
             SettingsError: The judge cannot be asked.
-            StoppedError: The run is to end; nothing was asked.
         """
         nothing_read = Assessment(
             judge=self._judge.identity,
@@ -151,11 +139,9 @@ class PaidModel:
         kept = asker.kept(task.instructions, task.fields, task.shown)
         if kept is not None:
             return kept
-        if self.stopping.is_set():
-            raise StoppedError("interrupted")
         cost = self._judge.expected_cost(shown)
-        if not await self._run_budget.reserve(cost):
-            raise BudgetSpentError("the budget is spent")
+        if self.stopping.is_set() or not await self._run_budget.reserve(cost):
+            raise EndedError
         self.paid_calls += 1
         try:
             return await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
@@ -168,66 +154,56 @@ async def generate(
     n: int,
     model: PaidModel,
     *,
-    languages: Sequence[Language] = (),
-    seed: int = 1,
     known: Iterable[Golden] = (),
-    concurrency: int = 4,
     progressed: Callable[[Generation], None] = lambda _result: None,
 ) -> Generation:
     """Make questions until there are as many as wanted, or no more can be asked.
 
     The budget is then spent, the model fails, the tries are used up, or the run is to end
-    (`PaidModel.stopping`). The same seed and documents ask the same, so that a run that goes on
-    finds its replies.
+    (`PaidModel.stopping`).
 
     Args:
         chunks: Of all documents; not empty.
         n: How many questions are wanted.
         model: Who writes and reads.
-        languages: In turn; empty: each question is in its chunk's language.
-        seed: Fixes the order of the chunks.
         known: Questions that are there already. One that is made again, by an earlier run's
             replies, counts as made; others that say the same are dropped.
-        concurrency: Questions under way at once.
         progressed: Called after each few questions.
     """
     result = Generation()
     maker = _Maker(chunks, model, known)
-    planned = _planned(chunks, MAX_TRIES * n, languages, seed)
+    planned = islice(_planned(chunks), MAX_TRIES * n)
     while len(result.goldens) < n and not (
-        result.is_budget_spent or result.failure or model.stopping.is_set()
+        model.is_budget_spent or result.failure or model.stopping.is_set()
     ):
-        width = min(concurrency, n - len(result.goldens))
-        plans = [plan for _, plan in zip(range(width), planned, strict=False)]
+        plans = [*islice(planned, min(CONCURRENCY, n - len(result.goldens)))]
         if not plans:
             break
         made = await asyncio.gather(*(maker.made(*plan) for plan in plans), return_exceptions=True)
-        for (_, _, kind), outcome in zip(plans, made, strict=True):
+        for (_, kind), outcome in zip(plans, made, strict=True):
+            counts = result.counts.setdefault(kind, Counter())
             if isinstance(outcome, Golden):
                 result.goldens.append(outcome)
+                counts["kept"] += 1
             elif isinstance(outcome, _DroppedError):
-                result.dropped.append((kind, outcome.reason))
-            elif isinstance(outcome, BudgetSpentError):
-                result.is_budget_spent = True
-            elif isinstance(outcome, JudgeError) and outcome.cause is Cause.UNREADABLE:
-                result.dropped.append((kind, DropReason.UNREADABLE))
+                counts[outcome.reason] += 1
             elif isinstance(outcome, JudgeError):
-                result.dropped.append((kind, DropReason.JUDGE_FAILED))
-            elif not isinstance(outcome, StoppedError):
+                counts["judge_failed" if _is_failure(outcome) else "unreadable"] += 1
+            elif not isinstance(outcome, EndedError):
                 raise outcome
-        if all(
-            isinstance(each, JudgeError) and each.cause is not Cause.UNREADABLE for each in made
-        ):
+        if all(map(_is_failure, made)):
             result.failure = str(made[-1])
         progressed(result)
     return result
 
 
-def _planned(
-    chunks: Sequence[ReferenceChunk], tries: int, languages: Sequence[Language], seed: int
-) -> Iterator[tuple[ReferenceChunk, Language, GoldenKind]]:
+def _is_failure(outcome: object) -> bool:
+    return isinstance(outcome, JudgeError) and outcome.cause is not Cause.UNREADABLE
+
+
+def _planned(chunks: Sequence[ReferenceChunk]) -> Iterator[tuple[ReferenceChunk, GoldenKind]]:
     """Yield what to ask about: the first chunk of each document before the second of any."""
-    draw = random.Random(seed)
+    draw = random.Random(SEED)
     by_document: dict[str, list[ReferenceChunk]] = {}
     for position, chunk in enumerate(chunks):
         by_document.setdefault(chunk.source or str(position), []).append(chunk)
@@ -236,11 +212,8 @@ def _planned(
     for document in documents:
         draw.shuffle(document)
     order = [each for turn in zip_longest(*documents) for each in turn if each is not None]
-    for number, chunk in zip(range(tries), cycle(order), strict=False):
-        is_answered = (number + 1) % UNANSWERED_EVERY > 0
-        language = languages[number % len(languages)] if languages else None
-        kind = GoldenKind.SINGLE_FACT if is_answered else GoldenKind.UNANSWERABLE
-        yield chunk, language or splitter.language(chunk.text), kind
+    for number, chunk in enumerate(cycle(order), 1):
+        yield chunk, "single_fact" if number % UNANSWERED_EVERY else "unanswerable"
 
 
 class _Maker:
@@ -256,42 +229,42 @@ class _Maker:
         self._known = {golden.id for golden in known}
         self._made = GramIndex(map(_text_of, known))
 
-    async def made(self, chunk: ReferenceChunk, language: Language, kind: GoldenKind) -> Golden:
+    async def made(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
         """Return a question that passed its checks. Raises why there is none."""
+        language = splitter.language(chunk.text)
         golden = await self._written(chunk, language, kind)
         if golden.id in self._known:
             self._known.remove(golden.id)  # a second time it is a duplicate
             return golden
         if self._made.similarity(_text_of(golden)) >= DUPLICATE_FROM:
-            raise _DroppedError(DropReason.DUPLICATE)
+            raise _DroppedError("duplicate")
         self._made.add(_text_of(golden))
-        await self._check(golden, chunk)
+        await self._check(golden, chunk, language)
         return golden
 
     async def _written(self, chunk: ReferenceChunk, language: Language, kind: GoldenKind) -> Golden:
-        is_answered = kind is GoldenKind.SINGLE_FACT
+        is_answered = kind == "single_fact"
         task = write_task(language, is_answered=is_answered)
         reply = await self._model.ask(task, _shown(language, chunks=[chunk]))
         question, answer = _text(reply, "question"), _text(reply, "answer")
         if not question:
-            raise _DroppedError(DropReason.NOTHING_TO_ASK)
+            raise _DroppedError("nothing_to_ask")
         if is_answered and not answer:
-            raise _DroppedError(DropReason.UNREADABLE)
+            raise _DroppedError("unreadable")
         # A Chinese question may hold many English names.
         has_chinese = any("\u4e00" <= each <= "\u9fff" for each in question)
         if not (has_chinese if language == "zh" else splitter.language(question) == "en"):
-            raise _DroppedError(DropReason.WRONG_LANGUAGE)
+            raise _DroppedError("wrong_language")
         return Golden(
             question=question,
             answer=answer if is_answered else "",
             chunks=(chunk,) if is_answered else (),
             kind=kind,
-            language=language,
             source=f"generated:{self._model.name}",
         )
 
-    async def _check(self, golden: Golden, chunk: ReferenceChunk) -> None:
-        language, chunks = golden.language, [chunk]
+    async def _check(self, golden: Golden, chunk: ReferenceChunk, language: Language) -> None:
+        chunks = [chunk]
         if golden.expects_refusal:
             near = self._near.nearest(golden.question, SEARCHED)
             chunks += [c for each in near if (c := self._chunks[each.position]) != chunk]
@@ -299,19 +272,19 @@ class _Maker:
         reply = await self._model.ask(read_task(language), shown)
         says, text = _text(reply, "says").lower(), _text(reply, "reply")
         if says not in ("answered", "absent") or (says == "answered" and not text):
-            raise _DroppedError(DropReason.UNREADABLE)
+            raise _DroppedError("unreadable")
         if golden.expects_refusal:
             if says == "answered":
-                raise _DroppedError(DropReason.ANSWERABLE)
+                raise _DroppedError("answerable")
             return
         if says == "absent":
-            raise _DroppedError(DropReason.NOT_ANSWERABLE)
+            raise _DroppedError("not_answerable")
         shown = _shown(language, query=golden.question, answer=text, reference=golden.answer)
         same = (await self._model.ask(compare_task(language), shown)).get("same")
         if not isinstance(same, bool):
-            raise _DroppedError(DropReason.UNREADABLE)
+            raise _DroppedError("unreadable")
         if not same:
-            raise _DroppedError(DropReason.DIFFERENT_ANSWER)
+            raise _DroppedError("different_answer")
 
 
 def _text_of(golden: Golden) -> str:
@@ -342,5 +315,5 @@ def _shown(
 def _text(reply: Mapping[str, Any], name: str) -> str:
     value = reply.get(name)
     if not isinstance(value, str):
-        raise _DroppedError(DropReason.UNREADABLE)
+        raise _DroppedError("unreadable")
     return value.strip()

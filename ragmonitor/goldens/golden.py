@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from ragmonitor.judges import sentences as splitter
 from ragmonitor.offline.shapes import read_chunks
-from ragmonitor.records import Chunk, Language
+from ragmonitor.records import Chunk
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.runtime.tables import NO_UTF_8, Table, owners_alone, write_csv
 
-MAX_WAIT_S: Final = 5.0
-"""How long a command waits for another one that writes the same file."""
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""
 _OTHERS: Final = {
@@ -31,38 +25,15 @@ _OTHERS: Final = {
 }
 """Columns of RAGAS, RAGChecker and recorded interactions, which go before ours: there `answer` is
 what the application said."""
-_WORDS: Final = frozenset({"status", "kind", "language"})
-_NESTED: Final = ("chunks", "history", "attributes")
+
+GoldenKind = Literal["single_fact", "unanswerable"]
+"""`unanswerable`: the documents do not hold the answer, and a refusal is right."""
+ReviewStatus = Literal["candidate", "accepted", "rejected"]
+"""`candidate`: nobody has looked at it yet."""
 
 
 class GoldensError(InputError):
     """A file of golden questions cannot be read; the message names the line and what to do."""
-
-
-class GoldenKind(StrEnum):
-    """The kinds of question, by what each asks of the application."""
-
-    SINGLE_FACT = "single_fact"
-    """One chunk holds the answer."""
-    SEVERAL_CHUNKS = "several_chunks"
-    """The answer needs more than one chunk."""
-    COMPARISON = "comparison"
-    """The answer compares what two or more chunks say."""
-    UNANSWERABLE = "unanswerable"
-    """The documents do not hold the answer: a refusal is right."""
-    FALSE_PREMISE = "false_premise"
-    """The question supposes something that the documents deny; the answer says so."""
-    FOLLOW_UP = "follow_up"
-    """The question can only be understood after the turns of `history`."""
-
-
-class ReviewStatus(StrEnum):
-    """Where a golden question stands in the review."""
-
-    CANDIDATE = "candidate"
-    """Nobody has looked at it yet."""
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
 
 
 class ReferenceChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,13 +46,6 @@ class ReferenceChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The document it comes from: a path or an address."""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of the conversation before the question."""
-
-    role: Literal["user", "assistant"]
-    text: str
-
-
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question whose right answer is known."""
 
@@ -90,47 +54,34 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reference answer; may only be empty where a refusal is right, or the question is not
     asked: rejected, or mined and before its review."""
     id: str = ""
-    """Stable over edits of the answer; where none is given, question and history determine it."""
+    """Stable over edits of the answer; where none is given, the question determines it."""
     chunks: tuple[ReferenceChunk, ...] = ()
-    kind: GoldenKind = GoldenKind.SINGLE_FACT
-    language: Language = ""  # type: ignore[assignment]  # set below
-    """Where none is given, the question determines it."""
-    history: tuple[Turn, ...] = ()
-    attributes: dict[str, str] = {}
-    """Slices of the traffic that it stands for, such as its route or tenant."""
+    kind: GoldenKind = "single_fact"
     source: str = ""
-    """The way in which it came to be, such as `generated`, `mined`, `written` or another tool's
-    name."""
+    """The way in which it came to be, such as `generated`, `mined` or `written`."""
     interaction_id: str = ""
     """The interaction it was mined from."""
-    status: ReviewStatus = ReviewStatus.CANDIDATE
+    status: ReviewStatus = "candidate"
     comment: str = ""
 
     def __post_init__(self) -> None:
-        if not self.language:
-            msgspec.structs.force_setattr(self, "language", splitter.language(self.question))
         if not self.id:
-            msgspec.structs.force_setattr(self, "id", golden_id(self.question, self.history))
+            msgspec.structs.force_setattr(self, "id", golden_id(self.question))
 
     @property
     def expects_refusal(self) -> bool:
         """Whether the right answer is that the documents do not say."""
-        return self.kind is GoldenKind.UNANSWERABLE
-
-    @property
-    def awaits_review(self) -> bool:
-        """Whether it was mined and nobody has decided: its answer is the application's, or none."""
-        return self.status is ReviewStatus.CANDIDATE and self.source.startswith(MINED)
+        return self.kind == "unanswerable"
 
     @property
     def is_askable(self) -> bool:
-        """Whether an application may be measured by it: not rejected, and no mined candidate."""
-        return self.status is not ReviewStatus.REJECTED and not self.awaits_review
+        """Whether an application may be measured by it: not rejected, and if mined, accepted.
 
-    @property
-    def lacks_answer(self) -> bool:
-        """Whether it is asked, and nobody knows the right answer."""
-        return self.is_askable and not (self.answer.strip() or self.expects_refusal)
+        The answer of a mined question is the application's own until somebody has decided.
+        """
+        if self.status == "candidate":
+            return not self.source.startswith(MINED)
+        return self.status == "accepted"
 
     @property
     def reference_chunks(self) -> tuple[Chunk, ...]:
@@ -143,10 +94,9 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-def golden_id(question: str, history: tuple[Turn, ...] = ()) -> str:
-    """Return 16 hexadecimal digits that question and history determine."""
-    parts = [question, *(part for turn in history for part in (turn.role, turn.text))]
-    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
+def golden_id(question: str) -> str:
+    """Return 16 hexadecimal digits that the question determines."""
+    return hashlib.sha256(msgspec.json.encode([question])).hexdigest()[:16]
 
 
 def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
@@ -186,34 +136,29 @@ def _golden(value: object) -> Golden:
     if not isinstance(value, dict):
         raise InputError(f"expected an object, not a {type(value).__name__}")
     given = {name: cell for name, cell in value.items() if cell not in ("", None)}
-    record: dict[str, Any] = {}
+    record: dict[str, Any] = {"question": ""}
     for name in Golden.__struct_fields__:
-        found = next(
-            (given[each] for each in (*_OTHERS.get(name, ()), name) if each in given), None
-        )
+        names = (*_OTHERS.get(name, ()), name)
+        found = next((given[each] for each in names if each in given), None)
         if found is None:
             continue
         if name == "answer" and isinstance(found, list) and len(found) == 1:
             found = found[0]  # as old files of RAGAS have it
-        if name in ("history", "attributes") and isinstance(found, str):
-            found = msgspec.json.decode(found)
-        if name == "attributes" and isinstance(found, list):  # a map of Parquet comes as pairs
-            found = dict(found)
         if name == "chunks":
             found = [
                 {"text": text, "id": id_, "source": source}
                 for text, id_, source in read_chunks(found, name)
             ]
-        if name in _WORDS and isinstance(found, str):
+        if name in ("status", "kind") and isinstance(found, str):
             found = found.strip().lower()  # as people write, and spreadsheets correct
         record[name] = found
     try:
-        golden = msgspec.convert({"question": ""} | record, Golden)
+        golden = msgspec.convert(record, Golden)
     except msgspec.ValidationError as error:
         raise InputError(str(error)) from error
     if not golden.question.strip():
         raise InputError("`question` is empty")
-    if golden.lacks_answer:
+    if golden.is_askable and not (golden.answer.strip() or golden.expects_refusal):
         raise InputError("`answer` is empty; give the reference answer, or kind `unanswerable`")
     return golden
 
@@ -222,12 +167,12 @@ def askable(goldens: Sequence[Golden], name: str) -> list[Golden]:
     """Return the questions by which an application may be measured.
 
     Raises:
-        GoldensError: There are questions, and none of them is to be asked.
+        GoldensError: None of them is to be asked.
     """
     left = [each for each in goldens if each.is_askable]
-    if goldens and not left:
+    if not left:
         raise GoldensError(
-            f"{name} has no golden question to ask: all were rejected, or mined and await their "
+            f"{name} has no golden question to ask: they were rejected, or mined and await their "
             "review: put the answer right, and set `status` to `accepted`"
         )
     return left
@@ -239,8 +184,16 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
     Raises:
         OSError: The folder cannot be written.
     """
-    with _replaced(Path(path)) as draft:
-        _write(draft, goldens)
+    target = Path(path).resolve()  # a link stays a link
+    draft = target.with_name(f".{target.name}.draft")
+    if target.suffix.lower() == ".csv":
+        write_csv(draft, Golden.__struct_fields__, map(_cells, goldens))
+    else:
+        with open(draft, "wb", opener=owners_alone) as file:
+            file.writelines(msgspec.json.encode(golden) + b"\n" for golden in goldens)
+    if target.exists():
+        draft.chmod(target.stat().st_mode)
+    draft.replace(target)
 
 
 def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
@@ -250,48 +203,14 @@ def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
         GoldensError: The file cannot be read.
         OSError: The folder cannot be written.
     """
-    with _replaced(Path(path)) as draft:
-        known = read_goldens(path) if Path(path).exists() else []
-        ids = {golden.id for golden in known}
-        _write(draft, [*known, *(golden for golden in new if golden.id not in ids)])
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[Path]:
-    """Give a draft that takes the file's place; of several processes one has it at a time."""
-    target = path.resolve()  # a link stays a link
-    draft = target.with_name(f".{target.name}.draft")
-    until = time.monotonic() + MAX_WAIT_S
-    while True:
-        try:
-            os.close(owners_alone(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-            break
-        except FileExistsError:
-            if time.monotonic() > until:
-                raise OSError(
-                    f"{draft} is there: another command writes; remove it if none does"
-                ) from None
-            time.sleep(0.05)
-    try:
-        yield draft
-        if target.exists():
-            draft.chmod(target.stat().st_mode)
-        draft.replace(target)
-    except BaseException:  # an interruption, too: the next command finds no draft
-        draft.unlink()
-        raise
-
-
-def _write(path: Path, goldens: Iterable[Golden]) -> None:
-    if path.stem.lower().endswith(".csv"):
-        write_csv(path, Golden.__struct_fields__, map(_cells, goldens))
-    else:
-        path.write_bytes(b"".join(msgspec.json.encode(golden) + b"\n" for golden in goldens))
+    known = read_goldens(path) if Path(path).exists() else []
+    ids = {golden.id for golden in known}
+    write_goldens(path, [*known, *(golden for golden in new if golden.id not in ids)])
 
 
 def _cells(golden: Golden) -> dict[str, str]:
     record: dict[str, Any] = msgspec.to_builtins(golden)
-    nested = {n: msgspec.json.encode(record[n]).decode() for n in _NESTED if record.get(n)}
+    if golden.chunks:
+        record["chunks"] = msgspec.json.encode(record["chunks"]).decode()
     # A person fills these in, so that their defaults are written, too.
-    words = {"kind": golden.kind, "status": golden.status}
-    return record | nested | {name: str(word) for name, word in words.items()}
+    return record | {"kind": golden.kind, "status": golden.status}

@@ -55,7 +55,6 @@ class TrafficAnswer:
     question: str = ""
     answer: str = ""
     chunks: tuple[ReferenceChunk, ...] = ()
-    attributes: dict[str, str] = field(default_factory=dict)
     verdicts: dict[str, float] = field(default_factory=dict)
     """The badness of the answer by each judge, 0 to 1."""
     is_unanswered: bool = False
@@ -138,8 +137,6 @@ def _take_report(answer: TrafficAnswer, line: Mapping[str, Any]) -> None:
         answer.verdicts[judge] = _badness(scores, line.get("risk"))
     refused = line.get("diagnosis") in ("refusal", "wrong_refusal") or bool(_UNANSWERED & causes)
     answer.is_unanswered |= refused or line.get("status") == "error"
-    attributes = line.get("attributes") or {}
-    answer.attributes = {encodable(str(n)): encodable(str(v)) for n, v in attributes.items()}
 
 
 def _badness(scores: Mapping[str, Any], risk: object) -> float:
@@ -209,7 +206,6 @@ def _candidate(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden
         question=answer.question,
         answer=answer.answer,
         chunks=answer.chunks,
-        attributes=answer.attributes,
         source=f"{MINED}:{','.join(reason.value for reason in why)}",
         interaction_id=encodable(answer.id),
         comment=", ".join(f"{reason.value} {weight:.2f}" for reason, weight in why.items()),

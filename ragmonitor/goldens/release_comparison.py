@@ -19,16 +19,13 @@ the answer declines."""
 _OF_CORRECTNESS: Final = ("answer_correctness", "refusal_correctness")
 RIGHT_FROM: Final = 0.5
 """The score from which an answer counts as right."""
-CHANGED_BY: Final = 0.1
-"""The difference from which a question's score counts as changed."""
 MIN_COVERAGE: Final = 0.9
 """Share of the questions that must be scored on both sides."""
 MAX_QUESTIONS: Final = 100_000
 
-Change = Literal["broken", "fixed", "flaky", "lower", "higher", "same"]
+Change = Literal["broken", "fixed", "flaky", "same"]
 """The change of one question: `broken` was right and is wrong, `fixed` the reverse; `flaky` was
-both right and wrong within one run; `lower` and `higher` moved by at least `CHANGED_BY` on one side
-of right."""
+both right and wrong within one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +55,8 @@ class ReleaseComparison:
     decision: Decision
     why: str
     """The reason why there is no decision; empty: there is one."""
+    is_covered: bool
+    """Whether enough of the questions were scored on both sides."""
     difference: Difference | None
     """None: no question was scored on both sides."""
     questions: Sequence[QuestionChange]
@@ -76,9 +75,14 @@ class ReleaseComparison:
         return sorted(changed, key=lambda each: each.now - each.before)
 
     @property
-    def is_seen_worse(self) -> bool:
-        """Whether the drop that was seen, without its interval, is more than `max_drop`."""
-        return self.difference is None or -self.difference.difference > self.max_drop
+    def passes(self) -> bool:
+        """Whether it is better or equivalent, or where too few questions decide, was seen to be.
+
+        A drop is then seen without its interval, and at most 10 % of the questions lack a score.
+        """
+        if self.decision != "undecided" or self.difference is None or not self.is_covered:
+            return self.decision in ("better", "equivalent")
+        return -self.difference.difference <= self.max_drop
 
 
 def compare_releases(
@@ -125,6 +129,7 @@ def compare_releases(
         max_drop=max_drop,
         decision=decision,
         why=why,
+        is_covered=coverage >= MIN_COVERAGE,
         difference=difference,
         questions=questions,
         only_baseline=len(before) - len(both),
@@ -132,13 +137,6 @@ def compare_releases(
         edited=len(both) - len(pairs),
         others=_others(pairs, signal),
     )
-
-
-def signals_of(run: ScoredRun) -> tuple[str, ...]:
-    """Return the names by which a run can be compared; none where nothing was scored."""
-    answers = [answer for golden in run.goldens for answer in golden.answers]
-    names = tuple(dict.fromkeys(name for answer in answers for name in answer.scores))
-    return (CORRECTNESS, *names) if set(names) & set(_OF_CORRECTNESS) else names
 
 
 def _names(signal: str) -> tuple[str, ...]:
@@ -168,23 +166,16 @@ def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionC
     if not first or not second:
         return None
     old, new = math.fsum(first) / len(first), math.fsum(second) / len(second)
-    return QuestionChange(
-        golden=now,
-        before=old,
-        now=new,
-        change=_change(first, second, new - old),
-    )
+    return QuestionChange(golden=now, before=old, now=new, change=_change(first, second))
 
 
-def _change(first: Sequence[float], second: Sequence[float], by: float) -> Change:
+def _change(first: Sequence[float], second: Sequence[float]) -> Change:
     was, now = ({value >= RIGHT_FROM for value in values} for values in (first, second))
     if len(was) > 1 or len(now) > 1:
         return "flaky"
-    if was != now:
-        return "fixed" if now == {True} else "broken"
-    if abs(by) < CHANGED_BY:
+    if was == now:
         return "same"
-    return "higher" if by > 0 else "lower"
+    return "fixed" if now == {True} else "broken"
 
 
 def _decision(

@@ -144,7 +144,7 @@ async def _scored(asked: Sequence[Asked], scorer: Scorer) -> ScoredRun:
 def _asked(golden: Golden) -> str:
     # Without the chunks: with another cut of the documents, the answers are compared all the same.
     right = [] if golden.expects_refusal else [golden.answer]
-    texts = [golden_id(golden.question, golden.history), *right]
+    texts = [golden_id(golden.question), *right]
     return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()[:16]
 
 

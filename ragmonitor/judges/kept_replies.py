@@ -1,6 +1,6 @@
 """Keeps what a judge replied, so that nothing is paid twice: an hour in memory, or in a file.
 
-What a monitor's sampled judge, `ragmonitor score --resume`, `ragmonitor goldens generate` and
+What a monitor's sampled judge, `ragmonitor score`, `ragmonitor goldens generate` and
 pytest's recorded verdicts have in common: a judge in front of its own replies.
 """
 

@@ -169,7 +169,7 @@ def test_right_and_invented_answers_are_told_apart(tmp_path):
     for label, told in answers.items():
         text = "\n".join(map(json.dumps, told))
         (tmp_path / f"{label}.jsonl").write_text(text, encoding="utf-8")
-    done = command("False.jsonl", "True.jsonl", "--json", "-q", name="compare", cwd=tmp_path)
+    done = command("False.jsonl", "True.jsonl", "--json", name="compare", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     rows = {row["evaluator"]: row for row in told["evaluators"]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ragmonitor import Chunk, Interaction, Monitor, ServerSettings
 from ragmonitor.cli import rollout
-from ragmonitor.cli.monitor_options import RolloutOptions
+from ragmonitor.cli.options import RolloutOptions
 from ragmonitor.records import Generation, Usage
 from ragmonitor.settings import EstimationSettings
 

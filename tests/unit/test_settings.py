@@ -103,10 +103,6 @@ def test_the_password_of_an_address_is_not_printed():
         ({"budget": {"calls_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
         ({"judge": "m", "budget": "usd_per_day=0"}, "budget.usd_per_day"),
         ({"budget": {"usd_per_day": 1, "tokens_per_day": 1}}, "one budget"),
-        (
-            {"judge": {"model": "m", "fallbacks": ("m",)}, "budget": "usd_per_day=1"},
-            "m is named twice among judge.model and judge.fallbacks",
-        ),
         ({"judge": 5}, "judge.model: a judge is a model's name, or an object with identity"),
         ({"server": {"port": 70_000}}, "server.port"),
         ({"content": {"hash_key": "short"}}, "content.hash_key"),
@@ -159,10 +155,10 @@ def test_a_bad_exporter_says_what_to_do(monkeypatch, exporters, message):
     ("options", "meant"),
     [
         ({"juge": "m"}, "judge"),
-        ({"judge_timeout_s": 3}, r"judge=JudgeSettings\(timeout_s=...\)"),
-        ({"queue_size": 3}, r"capture=CaptureSettings\(queue_size=...\)"),
-        ({"redact": str.upper}, r"content=ContentSettings\(redaction=...\)"),
-        ({"causes": {"prices": "m=1/2"}}, r"estimation=EstimationSettings\(prices=...\)"),
+        ({"judge_timeout_s": 3}, r"judge\.timeout_s"),
+        ({"queue_size": 3}, r"capture\.queue_size"),
+        ({"redact": str.upper}, r"content\.redaction"),
+        ({"causes": {"prices": "m=1/2"}}, r"estimation\.prices"),
     ],
 )
 def test_a_misspelt_keyword_is_an_error(options, meant):
@@ -176,14 +172,12 @@ def test_a_misspelt_keyword_is_an_error(options, meant):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[ragmonitor]\nsampel = 1", r"unknown option sampel; did you mean sample in \[ragmonitor"),
+        ("[ragmonitor]\nsampel = 1", r"unknown option sampel; did you mean sample"),
         (
             "[ragmonitor]\njudge_timeout_s = 1",
-            r"did you mean timeout_s in \[ragmonitor.judge\]\?",
+            r"did you mean judge\.timeout_s\?",
         ),
         ("service = ", r"ragmonitor\.toml: "),
-        pytest.param("service = " + "[" * 5_000, r"ragmonitor\.toml: .*nested", id="nested"),
-        ("x = " + "[" * 10_000, r"ragmonitor\.toml: tables or lists are nested too deep"),
     ],
 )
 def test_a_wrong_file_is_an_error(written, text, message):

@@ -8,6 +8,7 @@ import socket
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -16,7 +17,6 @@ from typer.testing import CliRunner
 from ragmonitor import Monitor
 from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
-from ragmonitor.cli.doctor import Check
 from ragmonitor.cli.masking import Masker
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.addresses import shown
@@ -48,14 +48,11 @@ def checks(result):
     ("name", "values"),
     [
         ("judge openai/m", {"JUDGE": "openai/m"}),
-        ("exporters", {"EXPORTERS": "langfuse:http://127.0.0.1:1,jsonl:reports.jsonl"}),
+        ("langfuse", {"EXPORTERS": "langfuse:http://127.0.0.1:1,jsonl:reports.jsonl"}),
     ],
 )
 def test_a_judge_or_exporter_with_which_no_monitor_starts_is_found(name, values, monkeypatch):
     """The check says it in the words of the monitor's own refusal, and the others are done."""
-    monkeypatch.setattr(
-        doctor, "ask_judge", lambda judge, *_, **__: Check(str(judge), "ok", "asked")
-    )
     for variable, value in values.items():
         monkeypatch.setenv(f"RAGMONITOR_{variable}", value)
     with pytest.raises(SettingsError) as refusal:
@@ -64,7 +61,7 @@ def test_a_judge_or_exporter_with_which_no_monitor_starts_is_found(name, values,
     assert result.exit_code == 1
     found = checks(result)
     assert found[name]["finding"] == str(refusal.value)
-    assert ("jsonl" in found) is (name == "exporters")
+    assert ("jsonl" in found) is (name == "langfuse")
 
 
 def test_every_judge_is_asked(monkeypatch):
@@ -72,15 +69,9 @@ def test_every_judge_is_asked(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/a")
     monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "openai/b,openai/c")
     monkeypatch.setenv("RAGMONITOR_BUDGET", "calls_per_day=9")
-    asked = []
-
-    def ask(judge, *_, **__):
-        asked.append(judge.identity.name)
-        return Check(f"judge {judge.identity.name}", "ok", "asked")
-
-    monkeypatch.setattr(doctor, "ask_judge", ask)
-    assert run("--json").exit_code == 0
-    assert asked == ["builtin", "builtin", "openai/a", "openai/b", "openai/c"]
+    found = [name for name, _ in doctor.probes(Settings.load())]
+    judges = ["builtin (en)", "builtin (zh)", "openai/a", "openai/b", "openai/c"]
+    assert [name for name in found if name.startswith("judge ")] == [f"judge {n}" for n in judges]
 
 
 def test_what_failed_stands_first_and_last_and_settings_only_where_asked(monkeypatch):
@@ -202,9 +193,9 @@ USED = JudgeUsage(calls=1, input_tokens=300, output_tokens=20, cost_usd=0.0123)
 def test_a_model_must_tell_the_sentences_apart(verdicts, state):
     """One call, and its cost is said."""
     judge = ScriptedJudge(lambda _: replace(stories.assessment(*verdicts), usage=USED))
-    check = doctor.ask_judge(judge)
+    check = doctor.checked("judge", partial(doctor.read_trial, lambda: judge))
     assert check.state == state
-    assert "0.012300 USD" in check.finding
+    assert "1 call, 320 tokens, 0.012300 USD" in check.finding
     assert len(judge.asked) == 1
 
 

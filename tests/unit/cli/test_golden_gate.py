@@ -102,31 +102,30 @@ def test_a_callable_that_cannot_be_had_is_said(folder, name, message):
     assert message in result.output
 
 
-def test_a_service_gets_its_header_and_the_turns_before(folder):
-    """A follow-up question means nothing without them."""
+def test_a_service_gets_its_header(folder):
+    """With a question at a time."""
     got = []
 
     class Service(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got.append((self.headers["Authorization"], body["before"]))
+            got.append((self.headers["Authorization"], body))
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b'{"answer": "The shop opens at 9."}')
 
         def log_message(self, *_): ...
 
-    turns = [{"role": "user", "text": "The shop?"}, {"role": "assistant", "text": "Yes?"}]
-    golden = {"question": "When?", "answer": "The shop opens at 9.", "history": turns}
+    golden = {"question": "When?", "answer": "The shop opens at 9."}
     Path("goldens.jsonl").write_text(json.dumps(golden))
     with HTTPServer(("127.0.0.1", 0), Service) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         words = ["gate", "goldens.jsonl", "--url", url, "--save", "b.jsonl"]
-        words += ["--header", "Authorization: Bearer x", "--history-field", "before"]
+        words += ["--header", "Authorization: Bearer x"]
         assert CliRunner().invoke(app, words).exit_code == 0
         server.shutdown()
-    assert got == [("Bearer x", [{"role": e["role"], "content": e["text"]} for e in turns])]
+    assert got == [("Bearer x", {"question": "When?"})]
 
 
 def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):
@@ -158,15 +157,6 @@ def test_no_output_takes_the_place_of_an_input(baseline, monkeypatch, option, fi
     assert result.exit_code == 2
     assert f"{option} {Path(file)}" in result.output
     assert Path(file).read_bytes() == before
-
-
-def test_a_score_that_the_baseline_lacks_is_said_before_anything_is_asked(baseline, monkeypatch):
-    """Nobody is paid for a comparison that cannot be."""
-    monkeypatch.setenv("DOWN", "1")
-    result = gate(baseline, "--baseline", "base.jsonl", "--signal", "correctnes")
-    assert result.exit_code == 2
-    assert "base.jsonl has no score named 'correctnes'" in result.output
-    assert "got no answer" not in result.output
 
 
 def test_a_question_that_was_edited_since_does_not_count(baseline):

@@ -89,21 +89,10 @@ def test_no_text_is_taken_for_a_formula(tmp_path):
     assert "'=1+1" in [row["answer"] for row in sampled(path)]
 
 
-def test_the_same_seed_draws_the_same(reports):
-    """And another one others."""
-    first, again = sampled(reports, to="1.csv"), sampled(reports, to="2.csv")
-    other = sampled(reports, "--seed", 2, to="3.csv")
-    assert first == again
-    assert {row["id"] for row in first} != {row["id"] for row in other}
-
-
-def test_what_was_labelled_is_not_drawn_again(reports):
-    """A second round goes on where the first one ended."""
-    first = sampled(reports, "-n", 50, to="1.csv")
-    second = sampled(reports, "-n", 50, "--skip", "1.csv", to="2.csv")
-    assert not {row["id"] for row in first} & {row["id"] for row in second}
-    both = sampled(reports, "-n", 100, to="3.csv")
-    assert {row["id"] for row in first + second} == {row["id"] for row in both}
+def test_a_longer_draw_has_the_shorter_one_s_answers(reports):
+    """Whoever has labelled fifty goes on with the others."""
+    first, both = sampled(reports, "-n", 50, to="1.csv"), sampled(reports, "-n", 100, to="2.csv")
+    assert {row["id"] for row in first} <= {row["id"] for row in both}
 
 
 def test_somebodys_labels_are_not_overwritten(reports):
@@ -114,20 +103,20 @@ def test_somebodys_labels_are_not_overwritten(reports):
     assert "is there already" in result.stderr
 
 
-def test_several_judges_have_to_be_chosen_from(tmp_path):
-    """They do not measure alike."""
+def test_several_judges_are_refused(tmp_path):
+    """They do not measure alike; the built-in judge counts where it is the only one."""
     path = write(tmp_path / "r.jsonl", line("a", 1.0), line("b", 0.0, judge="other@1"))
     result = run("sample", path, "-o", "x.csv")
     assert result.exit_code == 2
-    assert "choose one by --judge: model, other" in result.stderr
-    assert [row["id"] for row in sampled(path, "--judge", "other")] == ["b"]
-    assert [row["id"] for row in sampled(path, "--judge", "model@1", to="y.csv")] == ["a"]
+    assert "several judges: model, other" in result.stderr
+    path = write(tmp_path / "r.jsonl", line("a", 1.0, judge="builtin@1"))
+    assert [row["id"] for row in sampled(path)] == ["a"]
 
 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([line("a", 1.0, judge="builtin@1")], "has no answer with a hallucination verdict"),
+        ([line("a", None)], "has no answer with a hallucination verdict"),
         ([line("a", 1.0, content="hashed")], "holds no texts that people could read"),
         ([{**line("a", 1.0), "answer": None}], "holds no texts that people could read"),
         ([], "has no answer with a hallucination verdict"),

@@ -60,7 +60,7 @@ def test_a_header_takes_its_secret_from_a_variable(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [("$APP_TOKEN", "APP_TOKEN is not set"), ("pa$$word$", "write \\$\\$")]
+    ("value", "said"), [("$APP_TOKEN", "'APP_TOKEN'"), ("pa$$word$", "write \\$\\$")]
 )
 def test_a_header_without_its_variable_is_a_mistake(
     monkeypatch: pytest.MonkeyPatch, value: str, said: str

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from ragmonitor.causes.versions import VersionDifference
 from ragmonitor.cli import rollout
 from ragmonitor.cli.app import app
-from ragmonitor.cli.monitor_options import RolloutOptions
+from ragmonitor.cli.options import RolloutOptions
 
 
 def found(lower: float, upper: float, **changes: Any) -> VersionDifference:

@@ -127,7 +127,7 @@ def test_an_embedding_model_takes_the_place_of_ours(tmp_path):
     (line,) = objects(result.stdout)
     assert line["evaluations"]["answer_similarity"]["score"] == pytest.approx(1)
     assert entry.version > 1
-    assert "the embedding's: 1 call, 2 tokens, 0.0000 USD" in result.stderr
+    assert "the embedding's: 1 call, 2 tokens, 0.000000 USD" in result.stderr
 
 
 def test_a_budget_ends_what_an_embedding_spends_beside_the_built_in_judge(tmp_path):
@@ -200,12 +200,10 @@ def test_a_plugin_registers_evaluators(tmp_path):
 
 
 def test_a_model_keeps_the_order_of_the_lines(tmp_path, llm):
-    """However late a reply is; and calls overlap, up to what was allowed."""
+    """However late a reply is; and calls overlap."""
     records = [{**GOOD, "id": str(n)} for n in range(60)]
     records.insert(30, "{no")
-    result = run(
-        write(tmp_path, *records), "--judge", "m", "--budget-tokens", "9999", "--concurrency", "4"
-    )
+    result = run(write(tmp_path, *records), "--judge", "m", "--budget-tokens", "9999")
     lines = objects(result.stdout)
     assert [line.get("id") for line in lines] == [
         *map(str, range(30)),
@@ -215,7 +213,7 @@ def test_a_model_keeps_the_order_of_the_lines(tmp_path, llm):
     assert lines[0]["judge"] == "m@1"
     assert lines[0]["evaluations"]["faithfulness"] == {"score": 0.5}
     assert llm.calls == 60
-    assert 1 < llm.most_at_once <= 4
+    assert llm.most_at_once > 1
 
 
 def cli(*arguments, **options):

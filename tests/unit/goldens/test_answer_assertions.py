@@ -3,7 +3,7 @@
 import pytest
 
 from ragmonitor.goldens.answer_assertions import AnswerAssertions, NotJudgedError
-from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
+from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.records import Verdict
 from ragmonitor.testing import ScriptedJudge
 from tests.support.stories import assessment
@@ -18,7 +18,7 @@ GOLDEN = Golden(
         ReferenceChunk(text="Or 20 kg abroad."),
     ),
 )
-UNANSWERABLE = Golden(id="u", question="Who is king?", kind=GoldenKind.UNANSWERABLE)
+UNANSWERABLE = Golden(id="u", question="Who is king?", kind="unanswerable")
 
 
 @pytest.fixture

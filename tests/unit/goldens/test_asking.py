@@ -167,14 +167,13 @@ def test_a_service_is_asked_with_the_mark_and_read_by_paths():
             question_field="q",
             answer_path="$.data.text",
             contexts_path="docs[*].body",
-            history_field="turns",
             headers={"authorization": "Bearer x"},
         )
         found = put(ask).interaction
     assert found is not None
     assert (found.answer, found.chunks) == ("330 m.", (Chunk(text="It is 330 m tall."),))
     headers, body = came[0]
-    assert body == {"q": GOLDEN.question, "turns": []}
+    assert body == {"q": GOLDEN.question}
     assert headers["x-ragmonitor-probe"] == "g1"
     assert headers["baggage"] == "ragmonitor.probe=g1"
     assert headers["authorization"] == "Bearer x"

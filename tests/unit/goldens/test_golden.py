@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
 import msgspec
@@ -13,17 +12,13 @@ from hypothesis import strategies as st
 
 from ragmonitor.goldens import (
     Golden,
-    GoldenKind,
     GoldensError,
     ReferenceChunk,
-    ReviewStatus,
-    Turn,
     golden_id,
     read_goldens,
     write_goldens,
 )
-from ragmonitor.goldens.golden import add_goldens
-from ragmonitor.records import Language
+from ragmonitor.goldens.golden import GoldenKind, ReviewStatus
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 FILLED = TEXTS.filter(str.strip)
@@ -33,13 +28,8 @@ GOLDENS = st.builds(
     answer=FILLED,
     id=FILLED,
     chunks=st.lists(st.builds(ReferenceChunk, text=TEXTS, id=TEXTS, source=TEXTS)).map(tuple),
-    kind=st.sampled_from(GoldenKind),
-    language=st.sampled_from(get_args(Language)),
-    history=st.lists(st.builds(Turn, role=st.sampled_from(["user", "assistant"]), text=TEXTS)).map(
-        tuple
-    ),
-    attributes=st.dictionaries(TEXTS, TEXTS, max_size=3),
-    status=st.sampled_from(ReviewStatus),
+    kind=st.sampled_from(get_args(GoldenKind)),
+    status=st.sampled_from(get_args(ReviewStatus)),
 )
 
 
@@ -106,19 +96,7 @@ def test_a_mined_question_is_not_asked_before_somebody_accepts_it(tmp_path):
     path.write_text('{"question": "Open?", "source": "mined"}\n')
     (golden,) = read_goldens(path)
     assert not golden.is_askable
-    accepted = msgspec.structs.replace(golden, status=ReviewStatus.ACCEPTED, answer="Until six.")
+    accepted = msgspec.structs.replace(golden, status="accepted", answer="Until six.")
     assert accepted.is_askable
-    assert not msgspec.structs.replace(accepted, status=ReviewStatus.REJECTED).is_askable
+    assert not msgspec.structs.replace(accepted, status="rejected").is_askable
     assert Golden(question="Open?", answer="Until six.").is_askable
-
-
-def test_commands_that_add_to_one_file_at_once_lose_nothing(tmp_path):
-    """Each reads what stands there by its turn."""
-    file = tmp_path / "g.csv"
-
-    def add(number):
-        add_goldens(file, [Golden(question=f"Number {number}?", answer="Yes.")])
-
-    with ThreadPoolExecutor(8) as pool:
-        [*pool.map(add, range(40))]
-    assert len(read_goldens(file)) == 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk
+from ragmonitor.goldens import Golden, ReferenceChunk
 from ragmonitor.goldens.scored_runs import ask_and_score
 
 CHUNK = "The tower is 330 metres tall. It was opened in 1889."
@@ -14,7 +14,7 @@ TALL = Golden(
     answer="The tower is 330 metres tall.",
     chunks=(ReferenceChunk(text=CHUNK, id="c1"),),
 )
-PRICE = Golden(id="price", question="What does a ticket cost?", kind=GoldenKind.UNANSWERABLE)
+PRICE = Golden(id="price", question="What does a ticket cost?", kind="unanswerable")
 REFUSAL = "The documents do not say what a ticket costs."
 
 

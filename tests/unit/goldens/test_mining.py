@@ -38,7 +38,7 @@ def test_reports_of_several_judges_and_feedback_are_one_answer():
     """Each brings its reasons."""
     traffic = read(
         line("a", judge="builtin@1", bad=0.0, risk=0.2),
-        line("a", bad=1.0, attributes={"route": "shop"}),
+        line("a", bad=1.0),
         line("b", evaluations=UNANSWERED),
         line("c", diagnosis="wrong_refusal"),
         line("d"),
@@ -54,7 +54,6 @@ def test_reports_of_several_judges_and_feedback_are_one_answer():
     assert reasons_of(traffic, "d") == {"thumbs_down"}
     assert reasons_of(traffic, "e") == set()
     assert traffic.bad_lines == 2
-    assert traffic.answers["a"].attributes == {"route": "shop"}
 
 
 @pytest.mark.parametrize("content", ["none", "hashed"])
