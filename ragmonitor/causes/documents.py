@@ -154,8 +154,8 @@ class Documents:
         rates = block.rates.setdefault(bucket, {})
         for name in ("", *documents):
             rates[name] = rates.get(name, 0.0) + decision.rate
-        verdict = dict(answer.verdicts or ()).get(HALLUCINATION)
-        if verdict is not None and verdict.scored:
+        verdict = answer.hallucination
+        if verdict is not None:
             weight = min(MAX_WEIGHT, decision.importance_weight) * verdict.scored
             group = zlib.crc32(_whose(answer.interaction)) % BET_GROUPS
             block.verdicts.append(

@@ -7,7 +7,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -53,7 +53,6 @@ from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.stats.labels import read_labels
 from ragmonitor.store import StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
@@ -310,19 +309,6 @@ def _state(settings: Settings) -> Iterator[Check]:
         yield Check("state", "ok", f"{shown(str(store.place))} can be written")
 
 
-def _own_files(settings: Settings) -> Iterator[Check]:
-    labels = settings.estimation.human_labels
-    if labels is not None:
-        yield _readable("estimation.human_labels", labels, read_labels)
-
-
-def _readable(name: str, path: Path, read: Callable[[Path], Sized]) -> Check:
-    try:
-        return Check(name, "ok", f"{path}: {len(read(path))} entries")
-    except InputError as error:
-        return Check(name, "failed", str(error), "correct the file, or the setting")
-
-
 def _writable(name: str, path: Path, variable: str, loss: str) -> Check:
     """Return whether a file can be written, or made where it is missing. It is not touched."""
     places = (path, *path.absolute().parents)
@@ -457,7 +443,6 @@ PROBES: Final[tuple[Callable[[Settings], Iterator[Check]], ...]] = (
     _exporters,
     _stream,
     _state,
-    _own_files,
     _builtin,
     _judges,
 )

@@ -197,13 +197,8 @@ def _sampling_lines(record: Mapping[str, Any]) -> Iterator[str]:
     sampled = _series(record, names.SAMPLING_RATE)
     if not sampled:
         yield f"sampling: the built-in judge reads every answer, at {speed}; no judge is sampled"
-    asked = {x["judge"]: value for x, value in _series(record, names.MAX_SAMPLING_RATE)}
     for labels, rate in sampled:
-        wanted = asked.get(labels["judge"], 1.0)
-        text = f"{_percent(rate)}, as asked, at {speed}"
-        if rate < 0.995 * wanted:
-            text = f"the budget permits {_percent(rate)} at {speed}; asked: {_percent(wanted)}"
-        yield f"sampling ({labels['judge']}): {text}"
+        yield f"sampling ({labels['judge']}): {_percent(rate)} of the answers, at {speed}"
     if mute := record.get("mute"):
         yield f"NOT READING: {mute['cause'].replace('_', ' ')}: {mute['detail']}"
     for labels, state in _series(record, names.JUDGE_BREAKER_STATE):

@@ -345,9 +345,7 @@ class PrometheusExporter(Exporter):
     def _show_alarms(self, states: Iterable[AlarmState]) -> None:
         for state in states:
             with _SERIES:
-                # Slices come and go; those with evidence are plain gauges.
-                if state.kind != "slice":
-                    self._show_alarm(state)
+                self._show_alarm(state)
 
     def _show_alarm(self, state: AlarmState) -> None:
         instruments, labels = self._instruments, _alarm(state)
@@ -423,8 +421,7 @@ _UNUSED = JudgeUsage()
 
 
 def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
-    # A label's values are few, and slices are not.
-    return alarm.signal.partition("{")[0], alarm.judge, alarm.kind
+    return alarm.signal, alarm.judge, alarm.kind
 
 
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:

@@ -82,15 +82,6 @@ class IncidentAlarm(Part):
         """Tells alarms apart."""
         return self.signal, self.judge
 
-    @property
-    def whole(self) -> str:
-        """The signal, without the slice that the alarm is of."""
-        return self.signal.partition("{")[0]
-
-    @property
-    def slice(self) -> str:
-        """The slice that the alarm is of; empty: of all answers."""
-        return self.signal.partition("{")[2].removesuffix("}")
 
 
 class Mix(Part):
@@ -252,7 +243,7 @@ class Incident(Part):
             self.alarms,
             key=lambda each: (
                 each.signal != "hallucination",
-                each.kind not in ("quality", "slice"),
+                each.kind != "quality",
                 each.raised_s,
             ),
         )
@@ -301,13 +292,11 @@ class Incident(Part):
                 dimension, mix = found.mix
                 update["shift"] = Mix(dimension=dimension, **mix._asdict())
         kind: CauseKind = "unknown"
-        name = self.leading.slice
+        name = ""
         if check is not None and check.cause == "judge":
-            kind, name = "judge", ""
+            kind = "judge"
         elif parts:
             kind, name = parts[0].kind, parts[0].name
-        elif name:
-            kind = "slice"
         elif found is not None and found.is_everywhere:
             kind = "everywhere"
         is_weaker = kind == "unknown" or (kind == "everywhere" and self.cause.kind != "unknown")

@@ -102,8 +102,8 @@ def _moved(alarm: IncidentAlarm, say: Wording) -> str:
         return say("beyond", **known)
     before = ""
     if rise.before is not None:
-        before = say("before", mean=say.mean(rise.before, alarm.whole))
-    mean, time = say.mean(rise.mean, alarm.whole), moment(rise.since_s)
+        before = say("before", mean=say.mean(rise.before, alarm.signal))
+    mean, time = say.mean(rise.mean, alarm.signal), moment(rise.since_s)
     return say("rise", **known, mean=mean, scored=rise.scored, time=time, before=before)
 
 
@@ -113,7 +113,7 @@ def _cause(incident: Incident, say: Wording) -> Iterator[str]:
         yield say(f"cause_{cause.kind}")
     else:
         yield say("cause_named", cause=say.cause(cause.kind, cause.name))
-    signal = incident.leading.whole
+    signal = incident.leading.signal
     if named is not None and named.now is not None:
         now = say.rate(named.now, signal)
         if named.before is None:

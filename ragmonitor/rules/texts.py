@@ -19,7 +19,6 @@ _JUDGE: Final = "service=%q,judge=%q"
 _SERVICE: Final = "service=%q"
 _CAUSE: Final = f"max by (cause) ({names.ALARM_CAUSE}{{{_JUDGE}}}) == 1"
 _WORST: Final = f'topk(1, {DIAGNOSED}{{{_JUDGE},diagnosis!="ok"}})'
-_SLICE: Final = "service=%q,slice=%q,judge=%q"
 _THRESHOLD: Final = f"{names.ALARM_THRESHOLD_SECONDS}{{{_SERVICE}}}"
 _SHARE_OF_THRESHOLD: Final = (
     f"100 * max({names.ALARM_EVIDENCE_SECONDS}{{{_SIGNAL}}}) / max({_THRESHOLD})"
@@ -33,10 +32,6 @@ _NUMBERS: Final[Mapping[str, tuple[str, str]]] = {
     # NaN, by which a process says that it is not known, is above nothing.
     "before": (f'max({names.ALARM_RISE_MEAN}{{{_SIGNAL},side="before"}} > -Inf)', "%.3g"),
     "evidence": (_SHARE_OF_THRESHOLD, "%.0f %%"),
-    "slice_evidence": (
-        f"100 * max({names.SLICE_ALARM_EVIDENCE_SECONDS}{{{_SLICE}}}) / max({_THRESHOLD})",
-        "%.0f %%",
-    ),
     "golden_correct": (
         f'100 * avg({_GOLDEN},evaluator="answer_correctness"}})',
         "%.0f %%",
@@ -105,7 +100,7 @@ class Words(NamedTuple):
     """`%(name)s` is filled by `text_of`, and `%%` is a percent sign."""
 
 
-_LABELS: Final = ("service", "judge", "signal", "slice", "reason", "outcome", "unit", "per")
+_LABELS: Final = ("service", "judge", "signal", "reason", "outcome", "unit", "per")
 
 TEXTS: Final[Mapping[str, Mapping[Language, Words]]] = {
     "HallucinationSpike": {
@@ -183,19 +178,6 @@ TEXTS: Final[Mapping[str, Mapping[Language, Words]]] = {
             "应用的一个版本差于前一个版本。",
             "%(service)s：据 %(judge)s，最新版本差于基准版本。幻觉率相差 %(difference)s 个"
             "百分点（95 %% 置信序列 %(lower)s 至 %(upper)s）。事件里有版本与信号的名字。",
-        ),
-    },
-    "SliceWorse": {
-        "en": Words(
-            "A part of the traffic has more hallucinations than its limit permits.",
-            "%(service)s: in %(slice)s, %(judge)s finds more hallucinations than the limit "
-            "permits. Evidence: %(slice_evidence)s of the threshold. The rate of all "
-            "answers may hardly show it.",
-        ),
-        "zh": Words(
-            "一部分流量的幻觉多于其容忍上限。",
-            "%(service)s：在 %(slice)s 中，%(judge)s 发现的幻觉多于上限。证据为阈值的 "
-            "%(slice_evidence)s。全部回答的比例可能几乎看不出来。",
         ),
     },
     "JudgeDown": {

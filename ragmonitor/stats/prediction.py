@@ -145,9 +145,10 @@ class Predictions:
             for signal in signals
         }
 
-    def of(self, signal: str) -> Calibration | None:
-        """Return what was learned of a signal; None: nothing."""
-        return self._calibrations.get(signal)
+    def is_fitted(self, signal: str) -> bool:
+        """Return whether what the built-in judge says of a signal means something."""
+        known = self._calibrations.get(signal)
+        return known is not None and known.is_fitted
 
 
 def _share(part: float, whole: float, verdicts: float) -> float:

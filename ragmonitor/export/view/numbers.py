@@ -52,14 +52,12 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
         "sampling": {
             "per_second": gauges.value(names.ARRIVALS),
             "rate": gauges.value(names.SAMPLING_RATE, judge=judge),
-            "asked": gauges.value(names.MAX_SAMPLING_RATE, judge=judge),
             "missing": gauges.value(names.MISSING_RATIO, judge=judge),
         },
         "budget": [
             labels | {"limit": limit, "left": gauges.value(names.BUDGET_LEVEL, **labels)}
             for labels, limit in gauges.all(names.BUDGET_LIMIT)
         ],
-        "people_agree": gauges.interval(names.FEEDBACK_AGREEMENT, judge=judge),
     }
 
 
@@ -87,10 +85,3 @@ class _Gauges:
         """Return the value of the gauge with these labels; None: there is none."""
         wanted = labels.items()
         return next((value for has, value in self.all(name) if has.items() >= wanted), None)
-
-    def interval(self, name: str, **labels: str | None) -> dict[str, float | None] | None:
-        """Return a mean and the ends of its interval; None: it is not known."""
-        ends = {
-            bound: self.value(name, **labels, bound=bound) for bound in ("mean", "lower", "upper")
-        }
-        return None if ends["upper"] is None else ends

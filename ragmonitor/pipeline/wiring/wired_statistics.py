@@ -17,7 +17,6 @@ from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
-from ragmonitor.stats.labels import HumanLabels
 from ragmonitor.stats.parts import Part
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.retrieval_drift import RetrievalDrift
@@ -33,8 +32,6 @@ from ragmonitor.store import DAY_S, Memory, Store, open_store
 
 DRIFT_REFERENCE_SIZE: Final = 2_000
 """Retrievals that later ones are compared with."""
-SLICES_SHARE: Final = 0.1
-"""Of the false alarms, the share that the alarms of slices have together."""
 REFERENCE_ANSWERS_PER_DAY: Final = 20
 """Old answers that the judge reads again each day."""
 
@@ -77,8 +74,6 @@ def estimates_of(
         _causes(settings, store, watching, higher_is_better),
         PeoplesFeedback(store),
     ]
-    if judge is not None and settings.estimation.human_labels is not None:
-        parts.append(HumanLabels(settings.estimation.human_labels))
     return Statistics(
         parts,
         store=store,
@@ -108,7 +103,6 @@ def _watching(
         reader=reader,
         judge=judge,
         every_days=settings.alarms.false_alarm_every_days,
-        objectives=settings.objectives,
         higher_is_better=higher_is_better,
         versions={entry.name: entry.version for entry in table.select(settings.evaluators)},
         slices_of=AnswerSlices(
@@ -116,7 +110,6 @@ def _watching(
             shown=settings.estimation.group_by,
         ),
         shown=settings.estimation.group_by,
-        slices_share=_slices_share(settings),
         versions_by=settings.estimation.compare_by,
     )
 
@@ -168,7 +161,7 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             builtin=builtin,
             judge=judge,
             patterns=patterns,
-            slices_share=_slices_share(settings),
+            objectives=settings.objectives,
             versions={entry.name: entry.version for entry in entries},
         )
 
@@ -195,9 +188,3 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
                     f"{did_you_mean(pattern, known)}"
                 )
     return chosen(judge, settings.alarms.signals)
-
-
-def _slices_share(settings: Settings) -> float:
-    """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
-    is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
-    return SLICES_SHARE if is_wanted else 0.0

@@ -131,7 +131,7 @@ def test_a_version_that_is_worse_raises_one_alarm_and_is_named():
     [state] = service.causes.alarm_states()
     assert state.active
     assert named(service, since_s)[0] == [("version", "version 1.1")]
-    gauges = service.causes.gauges(service.process.statistics)
+    gauges = service.causes.gauges()
     bounds = {each.labels[-1][1]: each.value for each in gauges}
     assert 0 < bounds["lower"] < bounds["mean"] < bounds["upper"]
     found = service.causes.records()["versions"]

@@ -125,18 +125,15 @@ function signals() {
 
 /** What came in, who scored it and what that cost, in one line. */
 function facts() {
-  const { per_second: speed, rate, asked, missing } = state.sampling;
+  const { per_second: speed, rate, missing } = state.sampling;
   const texts = [t("received", { n: count(state.received) })];
   const perSecond = speed === null ? "" : t("speed", { rate: Number(speed.toPrecision(2)) });
   if (!state.judge) return [...texts, perSecond, t("onlyBuiltin")];
-  const isShort = rate !== null && rate < 0.995 * (asked ?? 1);
-  texts.push(isShort ? "" : perSecond, t("judgedCount", { n: count(state.judged), judge: state.judge }));
-  if (rate !== null) texts.push(isShort ? t("bears", { rate: percent(rate), speed: perSecond, asked: percent(asked ?? 1) }) : t("samples", { rate: percent(rate) }));
+  texts.push(perSecond, t("judgedCount", { n: count(state.judged), judge: state.judge }));
+  if (rate !== null) texts.push(t("samples", { rate: percent(rate) }));
   if (missing) texts.push(t("missing", { share: percent(missing) }));
   texts.push(t("spent", { usd: dollars(state.spent_usd) }));
   for (const { unit, per, limit } of state.budget) texts.push(t("budget", { limit: unit === "usd" ? dollars(limit) : `${count(limit)} ${called("unit", unit)}`, per: called("per", per) }));
-  const { people_agree: people } = state;
-  if (people) texts.push(t("peopleAgree", { value: percent(people.mean), lower: percent(people.lower), upper: percent(people.upper) }));
   return texts;
 }
 
