@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
 from ragmonitor.causes.documents import SOURCE, Documents
-from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift, mean_of, split
+from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift, mean_of
 from ragmonitor.causes.history import Event, History
 from ragmonitor.causes.versions import Versions
 from ragmonitor.export.content import ContentPolicy
@@ -165,7 +165,7 @@ class Causes(Part):
         return Explanation(
             parts=[self._part(series, each, before, now) for each in names[:MAX_NAMED]],
             is_everywhere=not names and compared >= since_s,
-            mix=shift if shift is not None and shift[1].by_share >= MIN_SHIFT else None,
+            shift=shift if shift is not None and shift.share >= MIN_SHIFT else None,
             events=self._near(since_s),
         )
 
@@ -180,7 +180,6 @@ class Causes(Part):
             name=f"{of} {value}" if is_version else name,
             now=mean_of(now.get(f"{series}|{name}")),
             before=mean_of(before.get(f"{series}|{name}")),
-            mix=split(series, name, before, now),
         )
 
     def _near(self, since_s: float) -> Sequence[Event]:

@@ -83,14 +83,11 @@ class IncidentAlarm(Part):
         return self.signal, self.judge
 
 
+class Shift(Part):
+    """A change of the mix of the traffic; the fields are those of `causes.Shift`."""
 
-class Mix(Part):
-    """What of a rise goes with worse answers, and with the mix of the traffic."""
-
-    by_rate: float
-    by_share: float
-    dimension: Name = ""
-    """The attribute that the traffic is divided by; empty: the part itself and the others."""
+    dimension: Name
+    share: float
 
 
 class Suspect(Part):
@@ -100,7 +97,6 @@ class Suspect(Part):
     name: Name
     now: Rate | None = None
     before: Rate | None = None
-    mix: Mix | None = None
 
 
 class NearEvent(Part):
@@ -221,7 +217,7 @@ class Incident(Part):
     check: AlarmCause | None = None
     parts: tuple[Suspect, ...] = ()
     """The most evidence first."""
-    shift: Mix | None = None
+    shift: Shift | None = None
     events: tuple[NearEvent, ...] = ()
     cause: NamedCause
     answers: tuple[BadAnswer, ...] = ()
@@ -288,9 +284,8 @@ class Incident(Part):
             parts = tuple(map(Suspect.model_validate, found.parts)) or parts
             events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
             update |= {"parts": parts, "events": tuple(events)}
-            if found.mix is not None:
-                dimension, mix = found.mix
-                update["shift"] = Mix(dimension=dimension, **mix._asdict())
+            if found.shift is not None:
+                update["shift"] = Shift(**found.shift._asdict())
         kind: CauseKind = "unknown"
         name = ""
         if check is not None and check.cause == "judge":

@@ -120,11 +120,8 @@ def _cause(incident: Incident, say: Wording) -> Iterator[str]:
             yield say("rates_new", now=now)
         else:
             yield say("rates", now=now, before=say.rate(named.before, signal))
-    if named is not None and named.mix is not None:
-        shares = percent(named.mix.by_rate), percent(named.mix.by_share)
-        yield say("mix", rate=shares[0], share=shares[1])
-    elif incident.shift is not None:
-        share = percent(incident.shift.by_share)
+    if incident.shift is not None:
+        share = percent(incident.shift.share)
         yield say("shift", dimension=incident.shift.dimension, share=share)
     others = [say.cause(each.kind, each.name) for each in incident.parts if each is not named]
     if others:

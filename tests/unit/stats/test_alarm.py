@@ -172,7 +172,6 @@ def test_what_leaves_no_room_has_no_alarm():
     assert events == []
     assert alarm.objective is None
     assert alarm.learning is None
-    assert Alarm.begin(None, 30.0).has_room
 
 
 def test_a_rate_that_swings_over_the_day_is_learned_at_its_peak():
