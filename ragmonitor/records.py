@@ -793,7 +793,7 @@ class WindowedMean:
     """Share of the answers that had no chance to be read."""
 
 
-AlarmKind = Literal["quality", "input", "judge", "slice"]
+AlarmKind = Literal["quality", "input", "judge"]
 """The subject of an alarm: the answers, what comes in, or the judge itself."""
 
 

@@ -429,10 +429,6 @@ class EstimationSettings(Group):
         "'my-model=0.5/1.5', input and output. Others have the price of litellm's table, where it "
         "is installed.",
     )
-    human_labels: FilePath = option(
-        None,
-        "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",
-    )
 
 
 class ReceiveSettings(Group):

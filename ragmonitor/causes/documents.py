@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from heapq import nlargest
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import CERTAIN, Chunk, Interaction, Report, Verdict
 from ragmonitor.stats.comparison import compare_block
 from ragmonitor.stats.parts import Answer
 from ragmonitor.stats.signals import HALLUCINATION
-from ragmonitor.stats.sums import ALL, BET_GROUPS, MAX_WEIGHT
+from ragmonitor.stats.sums import ALL, BET_GROUPS, MAX_WEIGHT, RATE
 from ragmonitor.stats.tick import WATERMARK_S
-from ragmonitor.store import BET_S, HOUR_S, MEAN_S, Increments, Rows, merge
+from ragmonitor.store import HOUR_S, MEAN_S, Increments, Rows, merge
 
 CAPACITY: Final = 400
 """Documents that are kept: half of them the newest, half the most often contradicted. Up to twice
@@ -66,44 +66,8 @@ class Source:
     """When it was retrieved last, in seconds since the epoch."""
 
 
-class _Verdict(NamedTuple):
-    """A verdict that counts."""
-
-    bucket: int
-    documents: frozenset[str]
-    group: str
-    weight: float
-    bad: float
-
-
-@dataclass(slots=True)
-class _Block:
-    """What five minutes of answers are compared by."""
-
-    rates: dict[int, dict[str, float]] = field(default_factory=dict)
-    """Common rates summed over the answers of each document, by bucket; `""`: over all."""
-    verdicts: list[_Verdict] = field(default_factory=list)
-
-    def gains(self, since_s: float, usual: Mapping[str, float]) -> Rows:
-        """Return the log gains of documents from the bucket of a moment on."""
-        rates: dict[str, float] = {}
-        for bucket, known in self.rates.items():
-            if bucket + BET_S > since_s:
-                for name, rate in known.items():
-                    rates[name] = rates.get(name, 0.0) + rate
-        wanted = nlargest(MAX_COMPARED + 1, rates, key=rates.__getitem__)
-        cells = {_series(name): {ALL: [rates[name], 0.0, 0.0, 0.0]} for name in wanted}
-        for each in self.verdicts:
-            if each.bucket + BET_S > since_s:
-                bet = {each.group: [each.weight, each.bad, 0.0, 0.0]}
-                for name in ("", *each.documents):
-                    if _series(name) in cells:
-                        merge(cells[_series(name)], bet)
-        return compare_block(cells, usual)
-
-
-def _series(document: str) -> str:
-    return f"{HALLUCINATION}|{SOURCE}={document}" if document else HALLUCINATION
+_Block = dict[str, Rows]
+"""What five minutes of answers are compared by: bets by series, and by group."""
 
 
 class Documents:
@@ -134,6 +98,7 @@ class Documents:
         self._sources: dict[str, Source] = {}
         self._answers = 0
         self._blocks: dict[int, _Block] = {}
+        """By the time when they begin."""
         self._past: dict[int, list[float]] = {}
         """Weight and bad weight of the blocks of the last hour."""
 
@@ -142,25 +107,22 @@ class Documents:
         shown = [name_of(each, self._policy) for each in answer.interaction.chunks]
         self._count(answer, shown)
         decision = answer.completed.decision or CERTAIN
-        bucket = int(answer.at_s // BET_S) * BET_S
-        t = bucket // MEAN_S * MEAN_S
+        t = int(answer.at_s // MEAN_S) * MEAN_S
         is_closed = self._now() >= t + MEAN_S + WATERMARK_S
         if decision.inclusion_probability <= 0 or is_closed:
             return
-        block = self._blocks.setdefault(t, _Block())
-        if len(block.verdicts) >= MAX_VERDICTS:
+        block = self._blocks.setdefault(t, {self._root: {}})
+        if len(block[self._root]) >= MAX_VERDICTS:
             return
-        documents = frozenset(shown[:MAX_OF_ANSWER])
-        rates = block.rates.setdefault(bucket, {})
-        for name in ("", *documents):
-            rates[name] = rates.get(name, 0.0) + decision.rate
-        verdict = dict(answer.verdicts or ()).get(HALLUCINATION)
-        if verdict is not None and verdict.scored:
+        bets: Rows = {ALL: [decision.rate, 0.0, 0.0, 0.0]}
+        verdict = answer.hallucination
+        if verdict is not None:
             weight = min(MAX_WEIGHT, decision.importance_weight) * verdict.scored
             group = zlib.crc32(_whose(answer.interaction)) % BET_GROUPS
-            block.verdicts.append(
-                _Verdict(bucket, documents, str(group), weight, weight * verdict.value)
-            )
+            bets[str(group)] = [weight, weight * verdict.value, 0.0, 0.0]
+        documents = {f"{self._root}|{SOURCE}={name}" for name in shown[:MAX_OF_ANSWER]}
+        for series in (self._root, *documents):
+            merge(block.setdefault(series, {}), bets)
 
     # --- evidence -------------------------------------------------------------------------------
 
@@ -168,10 +130,9 @@ class Documents:
         """Return the log gains of the blocks whose verdicts are all in, for the store."""
         gains: Increments = {}
         for t in sorted(t for t in self._blocks if t + MEAN_S + WATERMARK_S <= self._now()):
-            found = self._blocks.pop(t).gains(t, self._usual(t))
-            if HALLUCINATION in found:
-                self._past[t] = found[HALLUCINATION]
-                gains[f"c{t}"] = self._named(found)
+            found = self._gains(t, self._blocks.pop(t))
+            self._past[t] = found.pop(self._root)
+            gains[f"c{t}"] = found
         return gains
 
     def ahead(self, since_s: float) -> Rows:
@@ -179,19 +140,17 @@ class Documents:
         gains: Rows = {}
         for t, block in self._blocks.items():
             if t + MEAN_S > since_s:
-                merge(gains, self._named(block.gains(since_s, self._usual(t))))
+                merge(gains, self._gains(t, block))
+        gains.pop(self._root, None)
         return gains
 
-    def _named(self, found: Rows) -> Rows:
-        """Return the gains of documents as they are called in the store."""
-        own = {name.partition("|")[2]: row for name, row in found.items() if name != HALLUCINATION}
-        return {f"{self._root}|{name}": row for name, row in own.items()}
-
-    def _usual(self, block: int) -> dict[str, float]:
-        self._past = {t: row for t, row in self._past.items() if t >= block - HOUR_S}
+    def _gains(self, t: int, block: _Block) -> Rows:
+        self._past = {at: row for at, row in self._past.items() if at >= t - HOUR_S}
         weight = sum(row[0] for row in self._past.values())
         bad = sum(row[1] for row in self._past.values())
-        return {HALLUCINATION: bad / weight} if weight > 0 else {}
+        usual = {self._root: bad / weight} if weight > 0 else {}
+        wanted = nlargest(MAX_COMPARED + 1, block, key=lambda series: block[series][ALL][RATE])
+        return compare_block({series: block[series] for series in wanted}, usual)
 
     # --- the table ------------------------------------------------------------------------------
 

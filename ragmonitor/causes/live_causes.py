@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,16 +9,15 @@ from typing import Any, Final
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
 from ragmonitor.causes.documents import SOURCE, Documents
-from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift, mean_of, split
+from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift, mean_of
 from ragmonitor.causes.history import Event, History
 from ragmonitor.causes.versions import Versions
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.runtime.guard import record_problem
-from ragmonitor.stats.interval import Estimate
-from ragmonitor.stats.parts import Answer, Means, Observation, Part
+from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.signals import HALLUCINATION
-from ragmonitor.stats.tick import Plan, Tick
+from ragmonitor.stats.tick import Tick
 from ragmonitor.store import DAY_S, OTHER, Rows, Store, StoreUnavailableError
 
 BEFORE_S: Final = 900.0
@@ -29,7 +27,6 @@ NEAR_S: Final = 300.0
 MAX_NAMED: Final = 6
 MIN_SHIFT: Final = 0.2
 """The share of a rise below which the mix of the traffic is not worth a line."""
-LOOK_EACH_S: Final = 10.0
 
 
 class Causes(Part):
@@ -67,7 +64,7 @@ class Causes(Part):
         """
         self._store = store
         # It evaluates nothing: it reads sums.
-        self._tick = Tick(store, Plan(watched=()))
+        self._tick = Tick(store)
         self._judge = judge
         self._series = {signal: series for series, signal in signals.items()}
         self._documents = Documents(policy, series=self._series[HALLUCINATION], now=now)
@@ -91,8 +88,6 @@ class Causes(Part):
     def _forget(self) -> None:
         self._before: tuple[float, Rows] = (-math.inf, {})
         self._events: Sequence[AlarmEvent] = ()
-        self._rates: list[dict[str, Any]] = []
-        self._looked_s = -math.inf
 
     def clear(self) -> None:
         """Forget what belongs to the parent of a forked process."""
@@ -116,29 +111,9 @@ class Causes(Part):
                 self._store.add(gains)
             self._history.poll()
             self._events = (*self._events, *self._versions.evaluate())
-            self._look()
         except StoreUnavailableError as error:
             record_problem("state", f"{error}: no cause is known until it is back")
         return ()
-
-    def _look(self) -> None:
-        """Read the rates of slices for the page, now and then."""
-        now_s = self._store.now()
-        if 0 <= now_s - self._looked_s < LOOK_EACH_S:
-            return
-        self._looked_s = now_s
-        root = f"{self._series[HALLUCINATION]}|"
-        means = json.loads(self._store.row("tick", "means:24h") or b"{}")
-        self._rates = [
-            {
-                "name": series.removeprefix(root),
-                "judged": round(found.judged),
-                "rate": {"mean": found.mean, "lower": found.lower, "upper": found.upper},
-            }
-            for series, each in means.items()
-            if series.startswith(root) and not series.endswith(f"={OTHER}")
-            for found in (Estimate(*each),)
-        ]
 
     def alarm_events(self) -> Sequence[AlarmEvent]:
         """Return the versions that were found worse since this was last asked."""
@@ -149,7 +124,7 @@ class Causes(Part):
         """Return where the alarm of versions stands."""
         return self._versions.alarm_states()
 
-    def gauges(self, means: Means) -> Iterator[GaugeValue]:  # noqa: ARG002 - of the protocol
+    def gauges(self) -> Iterator[GaugeValue]:
         """Return the times of events, and the differences of versions."""
         yield from self._history.gauges()
         yield from self._versions.gauges()
@@ -159,9 +134,8 @@ class Causes(Part):
         return {**self._history.records(), **self._versions.records()}
 
     def views(self) -> Mapping[str, Any]:
-        """Return what the page shows of slices and documents, ready for JSON."""
-        slices = {"slices": {"listed": self._rates}} if self._rates else {}
-        return {**slices, **self._documents.views()}
+        """Return what the page shows of documents, ready for JSON."""
+        return self._documents.views()
 
     # --- of an alarm ----------------------------------------------------------------------------
 
@@ -191,7 +165,7 @@ class Causes(Part):
         return Explanation(
             parts=[self._part(series, each, before, now) for each in names[:MAX_NAMED]],
             is_everywhere=not names and compared >= since_s,
-            mix=shift if shift is not None and shift[1].by_share >= MIN_SHIFT else None,
+            shift=shift if shift is not None and shift.share >= MIN_SHIFT else None,
             events=self._near(since_s),
         )
 
@@ -206,7 +180,6 @@ class Causes(Part):
             name=f"{of} {value}" if is_version else name,
             now=mean_of(now.get(f"{series}|{name}")),
             before=mean_of(before.get(f"{series}|{name}")),
-            mix=split(series, name, before, now),
         )
 
     def _near(self, since_s: float) -> Sequence[Event]:

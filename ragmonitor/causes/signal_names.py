@@ -54,7 +54,7 @@ def signal_name(name: str, language: Language) -> str:
 
 def is_share(signal: str) -> bool:
     """Return whether a signal's mean is a share of the answers, said in percent."""
-    return signal.partition("{")[0] in _SHARES
+    return signal in _SHARES
 
 
 def difference(value: float, signal: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -27,10 +26,7 @@ MAX_PAIRS: Final = 8
 """Of versions that are compared: the newest."""
 OVER_S: Final = 1_800.0
 """A version that was found worse and has been silent for so long is an alarm no more."""
-TIME_SHARE: Final = 0.02
-"""The share of the time that comparisons may take."""
-MIN_PAUSE_S: Final = 2.0
-MAX_PAUSE_S: Final = 60.0
+COMPARED_EACH_S: Final = 30.0
 _ALL: Final = ("versions", "all")
 """Kind and key of the row that says what was found."""
 
@@ -152,9 +148,7 @@ class Versions:
         self._read(row)
         if not pairs or now_s < self._due_s:
             return ()
-        began = time.monotonic()
         found = self._tick.differences(pairs)
-        pause_s = min(MAX_PAUSE_S, max(MIN_PAUSE_S, (time.monotonic() - began) / TIME_SHARE))
         self.differences = [
             self._difference(self._signals[series], version, baseline, each)
             for (series, version, baseline), each in found.items()
@@ -163,7 +157,7 @@ class Versions:
         self.differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
         events = [self._event(each) for each in self._newly_worse()]
         new = {
-            "due_s": now_s + pause_s,
+            "due_s": now_s + COMPARED_EACH_S,
             "differences": [asdict(each) for each in self.differences],
             "worse": self._worse,
         }

@@ -58,7 +58,6 @@ from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.stats.labels import read_labels
 from ragmonitor.store import StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
@@ -189,8 +188,6 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
             "state",
             partial(_state, place if isinstance(place, Path) else place.get_secret_value()),
         )
-    if settings.estimation.human_labels is not None:
-        yield "estimation.human_labels", partial(_labels, settings.estimation.human_labels)
     for trial in TRIALS:
         yield f"judge builtin ({trial.language})", partial(read_trial, BuiltinJudge, trial)
     if settings.judge.builtin is not None:
@@ -332,10 +329,6 @@ def _state(place: Path | str) -> str:
         problem = f"the store's clock is {ahead_s:+.0f} s from this machine's"
         raise ProbeFailedError(problem, "synchronise the clocks of the machines (NTP)")
     return f"{shown(str(store.place))} can be written"
-
-
-def _labels(path: Path) -> str:
-    return f"{path}: {len(read_labels(path))} labels"
 
 
 def _writable(path: Path, variable: str, loss: str) -> str:

@@ -82,8 +82,6 @@ def _of_totals(of: tuple[SeriesKey, Totals]) -> Iterator[State]:
 
 
 def _of_alarm(state: AlarmState) -> Iterator[State]:
-    if state.kind == "slice":
-        return  # slices come and go; those with evidence are plain gauges
     labels, span = alarm_labels(state), state.span
     yield names.ALARMS_RAISED, labels, 0.0  # 0 is a number too
     for name, side, value in (

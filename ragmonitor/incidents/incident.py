@@ -81,24 +81,12 @@ class IncidentAlarm(Part):
         """Tells alarms apart."""
         return self.signal, self.judge
 
-    @property
-    def whole(self) -> str:
-        """The signal, without the slice that the alarm is of."""
-        return self.signal.partition("{")[0]
 
-    @property
-    def slice(self) -> str:
-        """The slice that the alarm is of; empty: of all answers."""
-        return self.signal.partition("{")[2].removesuffix("}")
+class Shift(Part):
+    """A change of the mix of the traffic; the fields are those of `causes.Shift`."""
 
-
-class Mix(Part):
-    """What of a rise goes with worse answers, and with the mix of the traffic."""
-
-    by_rate: float
-    by_share: float
-    dimension: Name = ""
-    """The attribute that the traffic is divided by; empty: the part itself and the others."""
+    dimension: Name
+    share: float
 
 
 class Suspect(Part):
@@ -108,7 +96,6 @@ class Suspect(Part):
     name: Name
     now: Rate | None = None
     before: Rate | None = None
-    mix: Mix | None = None
 
 
 class NearEvent(Part):
@@ -229,7 +216,7 @@ class Incident(Part):
     check: AlarmCause | None = None
     parts: tuple[Suspect, ...] = ()
     """The most evidence first."""
-    shift: Mix | None = None
+    shift: Shift | None = None
     events: tuple[NearEvent, ...] = ()
     cause: NamedCause
     answers: tuple[BadAnswer, ...] = ()
@@ -251,7 +238,7 @@ class Incident(Part):
             self.alarms,
             key=lambda each: (
                 each.signal != "hallucination",
-                each.kind not in ("quality", "slice"),
+                each.kind != "quality",
                 each.raised_s,
             ),
         )
@@ -285,18 +272,14 @@ class Incident(Part):
             parts = tuple(map(Suspect.model_validate, found.parts)) or parts
             events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
             update |= {"parts": parts, "events": tuple(events)}
-            update["shift"] = None
-            if found.mix is not None:
-                dimension, mix = found.mix
-                update["shift"] = Mix(dimension=dimension, **mix._asdict())
+            if found.shift is not None:
+                update["shift"] = Shift(**found.shift._asdict())
         kind: CauseKind = "unknown"
-        name = self.leading.slice
+        name = ""
         if check is not None and check.cause == "judge":
-            kind, name = "judge", ""
+            kind = "judge"
         elif parts:
             kind, name = parts[0].kind, parts[0].name
-        elif name:
-            kind = "slice"
         elif found is not None and found.is_everywhere:
             kind = "everywhere"
         is_weaker = kind == "unknown" or (kind == "everywhere" and self.cause.kind != "unknown")

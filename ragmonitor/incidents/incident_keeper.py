@@ -212,7 +212,7 @@ class IncidentKeeper(Exporter):
     def _opened(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Incident:
         alarm = min(alarms, key=lambda each: each.raised_s)
         raised = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
-        signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.whole)[:50].strip("-")
+        signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
         return Incident(
             id=f"{raised}-{signal}",
             service=self._service,
@@ -230,9 +230,9 @@ class IncidentKeeper(Exporter):
         pause_s = min(MAX_UPDATE_S, UPDATE_SHARE * (now_s - incident.opened_s))
         if incident.is_open and now_s - incident.updated_s >= max(LOOK_S, pause_s):
             leading, found = incident.leading, None
-            if self.explain is not None and leading.kind in ("quality", "slice"):
+            if self.explain is not None and leading.kind == "quality":
                 with contained("causes"):
-                    found = self.explain(leading.whole, incident.since_s)
+                    found = self.explain(leading.signal, incident.since_s)
             check = self._snapshot.cause or incident.check
             incident = incident.explained(check, found, now_s)
         suspects = [self._quote(id_) for id_ in self._suspects]

@@ -102,8 +102,8 @@ def _moved(alarm: IncidentAlarm, say: Wording) -> str:
         return say("beyond", **known)
     before = ""
     if rise.before is not None:
-        before = say("before", mean=say.mean(rise.before, alarm.whole))
-    mean, time = say.mean(rise.mean, alarm.whole), moment(rise.since_s)
+        before = say("before", mean=say.mean(rise.before, alarm.signal))
+    mean, time = say.mean(rise.mean, alarm.signal), moment(rise.since_s)
     return say("rise", **known, mean=mean, scored=rise.scored, time=time, before=before)
 
 
@@ -113,18 +113,15 @@ def _cause(incident: Incident, say: Wording) -> Iterator[str]:
         yield say(f"cause_{cause.kind}")
     else:
         yield say("cause_named", cause=say.cause(cause.kind, cause.name))
-    signal = incident.leading.whole
+    signal = incident.leading.signal
     if named is not None and named.now is not None:
         now = say.rate(named.now, signal)
         if named.before is None:
             yield say("rates_new", now=now)
         else:
             yield say("rates", now=now, before=say.rate(named.before, signal))
-    if named is not None and named.mix is not None:
-        shares = percent(named.mix.by_rate), percent(named.mix.by_share)
-        yield say("mix", rate=shares[0], share=shares[1])
-    elif incident.shift is not None:
-        share = percent(incident.shift.by_share)
+    if incident.shift is not None:
+        share = percent(incident.shift.share)
         yield say("shift", dimension=incident.shift.dimension, share=share)
     others = [say.cause(each.kind, each.name) for each in incident.parts if each is not named]
     if others:

@@ -35,7 +35,6 @@ TEXTS: Final = {
     "kind_unknown": "not known yet",
     "rates": "Its answers are at {now}; before the rise: {before}.",
     "rates_new": "Its answers are at {now}; there were none like them before.",
-    "mix": "Of the rise {rate} goes with worse answers, {share} with their larger share of the traffic.",
     "shift": "By {dimension}, {share} of the rise goes with the mix of the traffic, not with worse answers.",
     "others": "Worse than the others, too: {names}.",
     "events": "Shortly before, which proves nothing: {names}.",

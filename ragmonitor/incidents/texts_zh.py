@@ -35,7 +35,6 @@ TEXTS: Final = {
     "kind_unknown": "尚不清楚",
     "rates": "相关回答现为 {now}；上升之前：{before}。",
     "rates_new": "相关回答现为 {now}；此前没有此类回答。",
-    "mix": "上升部分中，{rate} 来自质量变差，{share} 来自其流量占比增加。",
     "shift": "按 {dimension} 看，上升部分的 {share} 来自流量构成的变化，而非质量变差。",
     "others": "同样比其余部分差：{names}。",
     "events": "此前不久（仅时间相近，不能证明）：{names}。",

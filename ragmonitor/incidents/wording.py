@@ -27,9 +27,8 @@ class Wording:
         return self._texts[key].format(**values)
 
     def signal(self, alarm: IncidentAlarm) -> str:
-        """Return what an alarm's signal is called, with its slice, if it is of one."""
-        said = signal_name(alarm.whole, self.language)
-        return f"{said} · {alarm.slice}" if alarm.slice else said
+        """Return what an alarm's signal is called."""
+        return signal_name(alarm.signal, self.language)
 
     def verdict(self, name: str) -> str:
         """Return what a verdict on a sentence is called."""

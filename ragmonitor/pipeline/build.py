@@ -48,7 +48,6 @@ from ragmonitor.sampling import AdaptiveSampler, spent_in
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
-from ragmonitor.stats.labels import HumanLabels
 from ragmonitor.stats.parts import Part
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.retrieval_drift import RetrievalDrift
@@ -314,8 +313,6 @@ def _budget(settings: Settings, store: Store | None, name: str, share: float) ->
 
 DRIFT_REFERENCE_SIZE: Final = 2_000
 """Retrievals that later ones are compared with."""
-SLICES_SHARE: Final = 0.1
-"""Of the false alarms, the share that the alarms of slices have together."""
 REFERENCE_ANSWERS_PER_DAY: Final = 20
 """Old answers that the judge reads again each day."""
 
@@ -358,8 +355,6 @@ def estimates_of(
         _causes(settings, store, watching, higher_is_better),
         PeoplesFeedback(store),
     ]
-    if judge is not None and settings.estimation.human_labels is not None:
-        parts.append(HumanLabels(settings.estimation.human_labels))
     return Statistics(
         parts,
         store=store,
@@ -389,7 +384,6 @@ def _watching(
         reader=reader,
         judge=judge,
         every_days=settings.alarms.false_alarm_every_days,
-        objectives=settings.objectives,
         higher_is_better=higher_is_better,
         versions={entry.name: entry.version for entry in table.select(settings.evaluators)},
         slices_of=AnswerSlices(
@@ -397,7 +391,6 @@ def _watching(
             shown=settings.estimation.group_by,
         ),
         shown=settings.estimation.group_by,
-        slices_share=_slices_share(settings),
         versions_by=settings.estimation.compare_by,
     )
 
@@ -449,7 +442,7 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             builtin=builtin,
             judge=judge,
             patterns=patterns,
-            slices_share=_slices_share(settings),
+            objectives=settings.objectives,
             versions={entry.name: entry.version for entry in entries},
         )
 
@@ -476,12 +469,6 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
                     f"{did_you_mean(pattern, known)}"
                 )
     return chosen(judge, settings.alarms.signals)
-
-
-def _slices_share(settings: Settings) -> float:
-    """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
-    is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
-    return SLICES_SHARE if is_wanted else 0.0
 
 
 # --- Exports: what leaves the process, what is replaced in it, who serves it ---

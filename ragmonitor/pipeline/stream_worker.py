@@ -27,7 +27,6 @@ from ragmonitor.runtime.guard import contained, record_outage, record_problem
 from ragmonitor.runtime.wire import decode, is_kind
 from ragmonitor.semconv.metrics import STREAM_OLDEST_SECONDS, STREAM_RECORDS, STREAM_UP
 from ragmonitor.settings import Settings
-from ragmonitor.stats.deliveries import Deliveries
 from ragmonitor.store import Store, StoreUnavailableError, store_at
 
 MAX_OPEN: Final = 256
@@ -95,8 +94,8 @@ class StreamWorker:
             store=store,
         )
         """Scores what is taken."""
-        self._deliveries = Deliveries(self.back.estimates.store)
-        self.back.estimates.deliveries = self._deliveries
+        self.back.estimates.is_of_stream = True
+        self._outbox = self.back.estimates.outbox
         self._max_open = MAX_OPEN + MAX_PENDING
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._open: dict[str, None] = {}
@@ -182,7 +181,7 @@ class StreamWorker:
             done()
             return
         entry = delivery.id if self._acknowledges else ""
-        self._deliveries.begin(record.id, entry, is_again=delivery.deliveries > 1)
+        self._outbox.begin(record.id, entry, is_again=delivery.deliveries > 1)
         self._seen[record.id] = None
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
@@ -209,9 +208,9 @@ class StreamWorker:
         settled: list[_Done] = []
         try:
             for each in done:
-                if each.id in self._deliveries.taken_over:
+                if each.id in self._outbox.taken_over:
                     self._leave(each)
-                elif self._deliveries.waits(each.id):
+                elif self._outbox.waits(each.id):
                     self._done.append(each)
                 else:
                     settled.append(each)
@@ -221,12 +220,12 @@ class StreamWorker:
             raise
         for each in settled:
             self._open.pop(each.entry, None)
-            self._deliveries.end(each.id)
+            self._outbox.end(each.id)
 
     def _leave(self, done: _Done) -> None:
         """Leave a record to the worker that drew it; if that dies it is stale, and taken over."""
-        self._deliveries.taken_over.discard(done.id)
-        self._deliveries.end(done.id)
+        self._outbox.taken_over.discard(done.id)
+        self._outbox.end(done.id)
         self._open.pop(done.entry, None)
         self._seen.pop(done.id, None)
 

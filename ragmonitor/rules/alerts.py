@@ -31,7 +31,6 @@ def quality(scope: Scope, language: Language) -> tuple[Alert, ...]:
     def alarm(name: str, *matchers: str, **fields: Any) -> Alert:
         return _alert(name, language, _raised(scope, *matchers), lasts="0m", **fields)
 
-    whole = scope.pick(names.ALARM_ACTIVE, HALLUCINATION)
     return (
         alarm(
             "HallucinationSpike",
@@ -52,17 +51,6 @@ def quality(scope: Scope, language: Language) -> tuple[Alert, ...]:
         alarm("RetrievalDrift", f'signal=~"{RETRIEVAL}"', has_incident=True, **INVESTIGATE),
         alarm("GoldenQuestions", 'signal=~"golden_.*"', **INVESTIGATE),
         alarm("VersionWorse", 'signal="version_worse"', **INVESTIGATE),
-        _alert(
-            "SliceWorse",
-            language,
-            # Silent while all answers have the alarm, and for an hour after it.
-            f"max by (service, slice, judge) ({scope.pick(names.SLICE_ALARM_ACTIVE)}) == 1\n"
-            f"unless on (service)\nmax by (service) (max_over_time({whole}[1h])) == 1\n"
-            f"unless on (service, judge)\n{scope.pick(OUTRANKED)}",
-            lasts="0m",
-            labels={"kind": "quality"},
-            **INVESTIGATE,
-        ),
     )
 
 

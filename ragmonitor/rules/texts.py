@@ -71,7 +71,7 @@ class Texts(NamedTuple):
     description_zh: str
 
 
-_LABELS: Final = ("service", "judge", "signal", "slice", "reason", "outcome", "unit", "per")
+_LABELS: Final = ("service", "judge", "signal", "reason", "outcome", "unit", "per")
 
 TEXTS: Final[Mapping[str, Texts]] = {
     "HallucinationSpike": Texts(
@@ -120,14 +120,6 @@ TEXTS: Final[Mapping[str, Texts]] = {
         "incident names the version and the signal.",
         "应用的一个版本差于前一个版本。",
         "%(service)s：据 %(judge)s，最新版本差于基准版本。事件里有版本与信号的名字。",
-    ),
-    "SliceWorse": Texts(
-        "A part of the traffic has more hallucinations than its limit permits.",
-        "%(service)s: in %(slice)s, %(judge)s finds more hallucinations than the limit "
-        "permits. The rate of all answers may hardly show it.",
-        "一部分流量的幻觉多于其容忍上限。",
-        "%(service)s：在 %(slice)s 中，%(judge)s 发现的幻觉多于上限。全部回答的比例可能几乎看"
-        "不出来。",
     ),
     "JudgeDown": Texts(
         "The LLM judge gives no verdicts, or too few.",

@@ -213,12 +213,6 @@ WEAK_RETRIEVAL_RATIO: Final = _means(
     "Share of answers whose best chunk is weaker than nearly all of the reference's.",
     "window",
 )
-CORRECTED_RATE: Final = _means(
-    "ragmonitor_hallucination_rate_corrected",
-    f"Hallucination rate of the last day as people's labels correct it. {_BOUNDS}",
-    "judge bound",
-)
-
 # Summable over windows and processes: from these PromQL forms the means (docs/statistics.md).
 ANSWERS: Final = _sums(
     "ragmonitor_answers", "Answers that had a chance to be judged.", unit="answers"
@@ -276,16 +270,6 @@ ALARM_LEARNED_RATIO: Final = _alarms(
     _ALARM,
 )
 ALARMS_RAISED: Final = _alarms("ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter")
-_slice_alarms = partial(_alarms, labels="slice judge")
-SLICE_ALARM_ACTIVE: Final = _slice_alarms(
-    "ragmonitor_slice_alarm_active",
-    "Whether a slice's alarm on hallucination is raised and not cleared: 0 or 1. Here and below: "
-    "only slices with evidence, a hundredth of the threshold or more.",
-)
-SLICE_ALARM_EVIDENCE_SECONDS: Final = _slice_alarms(
-    "ragmonitor_slice_alarm_evidence_seconds",
-    "As ragmonitor_alarm_evidence_seconds, of a slice.",
-)
 
 SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_sampling_rate",
@@ -439,13 +423,6 @@ FEEDBACK: Final = _people(
     "known answer: unknown.",
     "kind direction",
     kind="counter",
-)
-FEEDBACK_AGREEMENT: Final = _people(
-    "ragmonitor_feedback_agreement",
-    "Share of the answers of the last 30 days on which people and the judge agree, of those that "
-    f"both spoke of. Who speaks is no random sample. {_BOUNDS}",
-    "judge bound",
-    unit="ratio",
 )
 
 QUEUE_DEPTH: Final = _operation(

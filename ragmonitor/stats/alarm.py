@@ -156,11 +156,6 @@ class Alarm:
         """The mean that the evidence is against; None: nothing can be said to be a rise yet."""
         return self.spike if self.objective is None else self.objective
 
-    @property
-    def has_room(self) -> bool:
-        """Whether there can be an alarm: if not, what is usual is nearly the worst."""
-        return self.objective is not None or self.learning is not None
-
     def step(
         self, at_s: float, cells: Cells, *, suspicion: float = 0.0, held: set[int] | None = None
     ) -> Event | None:

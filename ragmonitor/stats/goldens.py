@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -20,13 +19,13 @@ from ragmonitor.records import (
     Window,
     evaluator_name,
 )
-from ragmonitor.runtime.guard import record_error, record_problem
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.beta import beta_cdf
 from ragmonitor.stats.golden_history import Level, ScoreHistory, level_of, share_of
-from ragmonitor.stats.parts import Means, Observation, Part
+from ragmonitor.stats.kept_rows import KeptRows
+from ragmonitor.stats.parts import Observation, Part
 from ragmonitor.stats.streams import FLIPS_OBJECTIVE, Stream
-from ragmonitor.store import Memory, Store, StoreUnavailableError
+from ragmonitor.store import Memory, Store
 
 GOLDEN: Final = "golden_"
 """Begins the names of signals of golden questions."""
@@ -53,7 +52,6 @@ MAX_ASKS: Final = 20_000
 """Askings of the last day of which outcome and time are kept."""
 MAX_SHOWN: Final = 30
 """Questions on the page."""
-KEEP_EACH_S: Final = 10.0
 KIND: Final = "golden"
 WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
 
@@ -66,16 +64,17 @@ def half(difference: float) -> float:
 class _Question(
     msgspec.Struct, kw_only=True, omit_defaults=True, rename={"first_reference": "first"}
 ):
-    """The history of one golden question; no text of it is kept."""
+    """The history of one golden question."""
 
     version: str
     """The version of its texts: other texts are another question."""
     text: str = ""
+    """Empty: texts are withheld."""
     judge: str = ""
     """The judge whose scores these are, with its version."""
     scores: dict[str, ScoreHistory] = {}
     outcome: str = ""
-    """What came of its last asking; empty: it was not asked since the process began."""
+    """What came of its last asking."""
     at_s: float = 0.0
     asked: int = 0
     """The number of its last asking, of the askings of all questions."""
@@ -99,7 +98,7 @@ def golden_streams(judge: str) -> tuple[Stream, ...]:
             kind="judge" if signal == REFERENCES else "quality",
             share=share,
             higher_is_better=signal != REFERENCES,
-            default_objective=objective,
+            objective=objective if signal == REFERENCES else 1.0 - objective,
         )
         for (signal, objective), share in zip(kinds, SHARES, strict=True)
     )
@@ -135,26 +134,25 @@ class GoldenQuestions(Part):
 
         Args:
             judge: Who reads the answers.
-            shows_texts: Whether the page may show questions.
+            shows_texts: Whether the page may show questions, and the store may keep them.
             store: Keeps histories; None: memory does.
             now: Seconds since the epoch.
         """
         self._judge = judge
         self._shows_texts = shows_texts
-        self._store = Memory() if store is None else store
         self._now = now
-        self._begin()
+        store = Memory() if store is None else store
+        self._kept = KeptRows(store, KIND, _Question, most=MAX_QUESTIONS)
+        self.clear()
 
-    def _begin(self) -> None:
-        self._questions: OrderedDict[str, _Question] = OrderedDict()
+    def clear(self) -> None:
+        """Forget what belongs to the parent of a forked process: it asks, and keeps."""
+        self._kept.clear()
         self._observed: list[Observation] = []
         self._asks: deque[tuple[float, bool]] = deque(maxlen=MAX_ASKS)
         self._outcomes: Counter[str] = Counter()
         self._asked = 0
         """The number of the last asking."""
-        self._kept_s, self._is_loaded = -math.inf, False
-        self._new: set[str] = set()
-        """Questions that are to be kept."""
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -165,11 +163,9 @@ class GoldenQuestions(Part):
         if probe is None:
             return
         at_s = interaction.ended_ns / 1e9
-        self._load()
         question = self._question(probe.golden, interaction)
         question.outcome, question.at_s = probe.outcome, at_s
         is_answered = probe.outcome == "answered"
-        self._new.add(probe.golden)
         self._outcomes[probe.outcome] += 1
         self._asks.append((at_s, is_answered))
         self._observe(AVAILABILITY, float(is_answered), at_s)
@@ -177,6 +173,7 @@ class GoldenQuestions(Part):
             self._take_reference(question, answer.reference, at_s)
         if question.reference is not False:
             self._take_scores(question, answer.report, at_s)
+        self._kept.put(probe.golden, question)
 
     def _observe(self, signal: str, value: float, at_s: float) -> None:
         """Note one value of a signal; each is independent of the others."""
@@ -185,31 +182,30 @@ class GoldenQuestions(Part):
 
     def _question(self, golden: str, interaction: Interaction) -> _Question:
         version = _version(interaction)
-        known = self._questions.pop(golden, None)
+        if not self._kept.is_read:
+            self._kept.exchange()
+        self._asked = 1 + max((each.asked for each in self._kept.rows.values()), default=0)
+        known = self._kept.rows.pop(golden, None)
         if known is None or known.version != version:
             known = _Question(version=version)
-        known.text = interaction.query
-        self._asked += 1
+        known.text = interaction.query if self._shows_texts else ""
         known.asked = self._asked
-        self._questions[golden] = known
         self._forget_gone()
         return known
 
     def _forget_gone(self) -> None:
-        """Forget the questions that are asked no more, and those beyond `MAX_QUESTIONS`."""
-        while True:
-            oldest = next(iter(self._questions))
-            askings = self._asked - self._questions[oldest].asked
-            count = len(self._questions)
-            if count <= MAX_QUESTIONS and askings <= GONE_AFTER_ROUNDS * count:
-                return
-            del self._questions[oldest]
+        """Forget the questions that are asked no more."""
+        rows = self._kept.rows
+        for golden in [*rows]:
+            if self._asked - rows[golden].asked > GONE_AFTER_ROUNDS * (len(rows) + 1):
+                self._kept.remove(golden)
 
     def _take_reference(self, question: _Question, report: Report, at_s: float) -> None:
         is_borne_out, fault = _borne_out(report)
         if is_borne_out is None:
             return
-        question.reference, question.fault = is_borne_out, fault
+        question.reference = is_borne_out
+        question.fault = fault if self._shows_texts or not fault else "the judge rejects it"
         if question.first_reference is None:
             question.first_reference = is_borne_out
         elif question.first_reference:
@@ -233,10 +229,8 @@ class GoldenQuestions(Part):
     # --- now and then ---------------------------------------------------------------------------
 
     def tick(self) -> Iterable[Observation]:
-        """Keep what is new, every few seconds; return what the alarms rest on."""
-        self._load()
-        if self._new and self._now() - self._kept_s >= KEEP_EACH_S:
-            self._keep()
+        """Keep what is new; return what the alarms rest on."""
+        self._kept.exchange()
         observed, self._observed = self._observed, []
         return observed
 
@@ -247,16 +241,16 @@ class GoldenQuestions(Part):
         The judge is as long as so many reference answers fail that did not, that a judge who
         contradicts itself as seldom as `FLIPS_OBJECTIVE` would do so once in a thousand looks.
         """
-        flips = [not each.reference for each in self._questions.values() if each.first_reference]
+        flips = [not each.reference for each in self._kept.rows.values() if each.first_reference]
         k, n = sum(flips), len(flips)
         has_flipped = k > 0 and beta_cdf(FLIPS_OBJECTIVE, k, n - k + 1) < MANY_FLIPS
         return "judge" if has_flipped else "none"
 
     # --- showing --------------------------------------------------------------------------------
 
-    def gauges(self, means: Means) -> Iterable[GaugeValue]:
+    def gauges(self) -> Iterable[GaugeValue]:
         """Return every gauge of golden questions; nothing before the first was asked."""
-        if not self._questions:
+        if not self._kept.rows:
             return
         for window, length_s in WINDOWS.items():
             yield from self._windowed(window, self._now() - length_s)
@@ -280,22 +274,22 @@ class GoldenQuestions(Part):
         """Return the mean of a score over all questions as of now; as `level_of`."""
         histories = [
             history
-            for each in self._questions.values()
+            for each in self._kept.rows.values()
             if each.reference is not False and (history := each.scores.get(evaluator)) is not None
         ]
         return level_of(histories, since_s)
 
     def _plain(self) -> Iterator[GaugeValue]:
-        faults = sum(each.reference is False for each in self._questions.values())
+        faults = sum(each.reference is False for each in self._kept.rows.values())
         yield GaugeValue.of(metrics.GOLDEN_FAULTS, faults, judge=self._judge)
         for outcome, n in self._outcomes.items():
             yield GaugeValue.of(metrics.GOLDEN_ASKS, n, outcome=outcome)
 
     def views(self) -> Mapping[str, Any]:
         """Return the questions that need somebody: at fault, unanswered, or fallen the furthest."""
-        if not self._questions:
+        if not self._kept.rows:
             return {}
-        rows = [self._row(golden, each) for golden, each in self._questions.items()]
+        rows = [self._row(golden, each) for golden, each in self._kept.rows.items()]
         rows.sort(
             key=lambda row: (-bool(row["fault"]), row["outcome"] in ("answered", ""), row["change"])
         )
@@ -316,58 +310,19 @@ class GoldenQuestions(Part):
         newest = None if history is None else history.newest
         return {
             "id": golden,
-            "question": question.text if self._shows_texts else "",
+            "question": question.text,
             "outcome": question.outcome,
             "answer_correctness": newest,
             "expected": expected,
             "change": 0.0 if newest is None or expected is None else newest - expected,
-            "fault": (question.fault if self._shows_texts else "the judge rejects it")
-            if question.reference is False
-            else "",
+            "fault": question.fault if question.reference is False else "",
         }
 
     # --- keeping --------------------------------------------------------------------------------
 
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process: it asks, and keeps."""
-        self._begin()
-
     def close(self) -> None:
         """Keep what is new."""
-        if self._new:
-            self._keep()
-
-    def _load(self) -> None:
-        """Go on where an earlier process stood."""
-        if self._is_loaded:
-            return
-        try:
-            rows = self._store.rows(KIND)
-            known = {g: msgspec.json.decode(row, type=_Question) for g, row in rows.items()}
-        except StoreUnavailableError:
-            return  # at the next tick, perhaps
-        except (ValueError, msgspec.MsgspecError) as error:  # one and the same from 0.21
-            record_error("estimation", error)
-            known = {}
-        self._is_loaded = True
-        self._questions.update(sorted(known.items(), key=lambda each: each[1].asked))
-        self._asked = max((each.asked for each in known.values()), default=0)
-
-    def _keep(self) -> None:
-        self._kept_s = self._now()
-        rows = {
-            golden: msgspec.json.encode(
-                msgspec.structs.replace(known, text="", outcome="", fault="")
-            )
-            for golden in self._new
-            if (known := self._questions.get(golden)) is not None
-        }
-        try:
-            self._store.keep_all(KIND, rows, most=MAX_QUESTIONS)
-        except StoreUnavailableError as error:
-            record_problem("state", f"histories of golden questions: {error}")
-            return
-        self._new.clear()
+        self._kept.exchange()
 
 
 def _version(interaction: Interaction) -> str:

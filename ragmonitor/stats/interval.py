@@ -76,23 +76,6 @@ def coverage(row: Sequence[float]) -> Coverage | None:
     return Coverage(row[JUDGED], observed, missing, uncovered)
 
 
-class Span(NamedTuple):
-    """The verdicts since a moment, as they were counted."""
-
-    judged: float
-    hits: float
-    mean: float
-
-
-def span(row: Sequence[float]) -> Span | None:
-    """Return what an alarm says of the answers behind it; None: there are none."""
-    total = math.fsum(row[HEAD + 1 :: 3])
-    if row[JUDGED] < 0.5 or total <= 0:
-        return None
-    mean = min(1.0, max(0.0, math.fsum(row[HEAD::3]) / total))
-    return Span(row[JUDGED], row[HITS], mean)
-
-
 class _Case(NamedTuple):
     """The mean if what was lost were so bad, and the effective number behind it."""
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
     CompletedAnswer,
-    Estimate,
-    Example,
     GaugeValue,
     Interaction,
     Report,
-    Window,
 )
-from ragmonitor.stats.signals import Outcomes
+from ragmonitor.stats.signals import HALLUCINATION, Outcomes
 from ragmonitor.stats.sums import Outcome
 
 
@@ -24,20 +21,15 @@ class Answer(NamedTuple):
     """A completed answer, with what several parts need of it worked out once."""
 
     completed: CompletedAnswer
-    interaction: Interaction
     at_s: float
     """The time when it was given, in seconds since the epoch, and never later than now."""
-    builtin: Outcomes
-    """The outcome of every signal by the built-in judge."""
-    judged: Outcomes | None
-    """The outcomes by the judge that scores a sample; None: the answer was not drawn, or there is
-    no such judge. A verdict that is missing has the outcome None."""
-    weight: float
-    """1 / inclusion probability, and 0 where that is 0; 1 without a judge that scores a sample."""
-    verdicts: Outcomes | None = None
-    """The outcomes that count, which `report` holds: `judged`, or without a judge that scores a
-    sample `builtin`, unless another judge stood in for the one of every answer: the two have little
-    in common. None: there are none."""
+    verdicts: Outcomes
+    """The outcomes by the judge that the service is measured by; empty: it did not read it."""
+
+    @property
+    def interaction(self) -> Interaction:
+        """The question, the chunks and the answer."""
+        return self.completed.interaction
 
     @property
     def report(self) -> Report:
@@ -45,26 +37,10 @@ class Answer(NamedTuple):
         return self.completed.judged or self.completed.builtin
 
     @property
-    def importance_weight(self) -> float:
-        """The weight of `SamplingDecision.importance_weight`; 1 where nothing is sampled."""
-        decision = self.completed.decision
-        return 1.0 if decision is None else decision.importance_weight
-
-    @property
     def hallucination(self) -> Outcome | None:
-        """The sampled judge's verdict; None: there is none, or it does not apply."""
-        found = self.judged[0][1] if self.judged else None
+        """The verdict that counts; None: there is none, or it does not apply."""
+        found = self.verdicts.get(HALLUCINATION)
         return found if found is not None and found.scored else None
-
-    def example(self, report: Report, badness: float) -> Example:
-        """Return it as an example of what is wrong, by one judge's report on it."""
-        return Example(
-            interaction=self.interaction,
-            assessment=report.assessment,
-            badness=badness,
-            at_s=self.at_s,
-            target=self.completed.target,
-        )
 
 
 class Observation(NamedTuple):
@@ -78,19 +54,6 @@ class Observation(NamedTuple):
     session: str = ""
     answer: str = ""
     """Id of the answer."""
-
-
-class Means(Protocol):
-    """The windowed means, for parts whose gauges rest on them."""
-
-    @property
-    def quality_judge(self) -> str:
-        """The judge that quality is measured by: the one that scores a sample, if there is one."""
-        ...
-
-    def estimate(self, signal: str, window: Window = "1h") -> Estimate | None:
-        """Return a signal's mean as of the last tick; None: too little is known."""
-        ...
 
 
 class Part:
@@ -107,7 +70,7 @@ class Part:
         """Let time pass, every few seconds; return what became known since the last tick."""
         return ()
 
-    def gauges(self, means: Means) -> Iterable[GaugeValue]:
+    def gauges(self) -> Iterable[GaugeValue]:
         """Return the gauges as of the last tick; their names stand in `conventions`."""
         return ()
 

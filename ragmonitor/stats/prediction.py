@@ -13,35 +13,30 @@ from typing import Final
 from ragmonitor.stats.sums import BINS, NOTHING, Outcome
 from ragmonitor.store import Store, merge
 
-TRUST: Final = 8.0
-"""The number of verdicts that the logistic curve counts for in each bin."""
+TRUST: Final = 1.0
+"""The number of verdicts that the base rate counts for in each bin."""
 KEPT: Final = 2_000.0
 """The number of verdicts that are learned from: the newest."""
 ENOUGH: Final = 8.0
 """Verdicts of either kind before a value means anything; until then there is the base rate."""
 ENOUGH_TO_TELL: Final = 20.0
 """Verdicts before it is said how often a signal applies at all."""
-RIDGE: Final = 1.0
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
 _GRID: Final = 100
-_MAX_STEPS: Final = 30
 
 
 class Calibration:
     """One signal: the chance that a verdict applies, and its mean, by the built-in judge's value.
 
-    A curve that never falls, by isotonic regression of the bins' means, each drawn towards Platt's
-    logistic curve as if that were eight verdicts; straight lines between the bins. A value that
-    says nothing, or the opposite, is left out of account and not turned round. Each verdict counts
-    1 / inclusion probability.
+    A curve that never falls, by isotonic regression of the bins' means, each drawn towards the base
+    rate as if that were one more verdict; straight lines between the bins. A value that says
+    nothing, or the opposite, gives a flat one. Each verdict counts 1 / inclusion probability.
 
     Source:
         Zadrozny & Elkan, "Transforming classifier scores into accurate multiclass probability
         estimates" (2002), section 3; Barlow et al., "Statistical inference under order
-        restrictions" (1972), section 1.2, for pooling adjacent violators; Platt, "Probabilistic
-        outputs for support vector machines" (1999), with the ridge in place of his smoothed
-        targets.
+        restrictions" (1972), section 1.2, for pooling adjacent violators.
 
     >>> from ragmonitor.stats.sums import LEARNED_WIDTH
     >>> Calibration([0.0] * LEARNED_WIDTH).expected(0.5)
@@ -88,14 +83,9 @@ class Calibration:
             points: Of each bin, in order: value, mean, verdicts.
             base: The mean over all.
         """
-        intercept, slope = _logistic(points, base) if self.is_fitted else (0.0, 0.0)
-        if slope <= 0:
-            self.is_fitted = False
+        if not self.is_fitted:
             return [min(1 - LEAST, max(LEAST, base))] * (_GRID + 1)
-        drawn = [
-            ((mean * w + TRUST * _curve(intercept + slope * x)) / (w + TRUST), w + TRUST)
-            for x, mean, w in points
-        ]
+        drawn = [((mean * w + TRUST * base) / (w + TRUST), w + TRUST) for x, mean, w in points]
         return _between([x for x, _, _ in points], _rising(drawn))
 
     def expected(self, feature: float | None) -> Outcome:
@@ -145,9 +135,10 @@ class Predictions:
             for signal in signals
         }
 
-    def of(self, signal: str) -> Calibration | None:
-        """Return what was learned of a signal; None: nothing."""
-        return self._calibrations.get(signal)
+    def is_fitted(self, signal: str) -> bool:
+        """Return whether what the built-in judge says of a signal means something."""
+        known = self._calibrations.get(signal)
+        return known is not None and known.is_fitted
 
 
 def _share(part: float, whole: float, verdicts: float) -> float:
@@ -156,10 +147,6 @@ def _share(part: float, whole: float, verdicts: float) -> float:
         return 0.0
     prior = whole / verdicts  # one verdict's weight
     return (part + 0.5 * prior) / (whole + prior)
-
-
-def _curve(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-min(30.0, max(-30.0, x))))
 
 
 def _rising(points: Sequence[tuple[float, float]]) -> list[float]:
@@ -193,36 +180,3 @@ def _between(features: Sequence[float], means: Sequence[float]) -> list[float]:
         share = (x - left_x) / (right_x - left_x) if right_x > left_x else 1.0
         found.append(means[right - 1] + share * (means[right] - means[right - 1]))
     return [min(1 - LEAST, max(LEAST, mean)) for mean in found]
-
-
-def _logistic(points: Sequence[tuple[float, float, float]], base: float) -> tuple[float, float]:
-    """Return intercept and slope of the curve through (value, mean, verdicts), by Newton's steps.
-
-    The value is standardised for the ridge, so that its scale does not matter.
-    """
-    start = math.log(base / (1 - base))
-    total = math.fsum(w for _, _, w in points)
-    centre = math.fsum(w * x for x, _, w in points) / total
-    spread = math.sqrt(math.fsum(w * (x - centre) ** 2 for x, _, w in points) / total)
-    if spread < 1e-9:
-        return start, 0.0
-    a, b = start, 0.0
-    for _ in range(_MAX_STEPS):
-        gradient_a, gradient_b, aa, ab, bb = 0.0, -RIDGE * b, 1e-9, 0.0, RIDGE
-        for x, mean, w in points:
-            z = (x - centre) / spread
-            p = _curve(a + b * z)
-            error, steepness = w * (mean - p), w * p * (1 - p)
-            gradient_a += error
-            gradient_b += error * z
-            aa += steepness
-            ab += steepness * z
-            bb += steepness * z * z
-        scale = aa * bb - ab * ab
-        step_a = (bb * gradient_a - ab * gradient_b) / scale
-        step_b = (aa * gradient_b - ab * gradient_a) / scale
-        a += max(-2.0, min(2.0, step_a))
-        b += max(-2.0, min(2.0, step_b))
-        if abs(step_a) + abs(step_b) < 1e-6:
-            break
-    return a - b * centre / spread, b / spread

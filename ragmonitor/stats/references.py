@@ -6,18 +6,17 @@ import contextlib
 import json
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from ragmonitor.records import AlarmState, Chunk, GaugeValue, Interaction, Report
-from ragmonitor.runtime.guard import record_problem
+from ragmonitor.records import Chunk, GaugeValue, Interaction, Report
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.judge_change import Rereads
-from ragmonitor.stats.parts import Answer, Means, Observation, Part
-from ragmonitor.stats.signals import HALLUCINATION, REFERENCES, hallucinated
+from ragmonitor.stats.kept_rows import KeptRows
+from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.signals import REFERENCES, hallucinated
 from ragmonitor.store import DAY_S, Memory, Store, StoreUnavailableError
 
 KIND: Final = "reference"
@@ -33,17 +32,12 @@ MAX_READS: Final = 1_000
 CONFIRMED: Final = {False: 1, True: 2}
 """So often the judge has to say the same again before a flip says something of it; more often of
 the rare verdict, which has the more slips among its own."""
-EXPLAINED_SIGNALS: Final = (HALLUCINATION, "faithfulness")
-"""Alarms of which it is asked whether the judge explains them."""
-RISE_UNKNOWN_S: Final = 3_600.0
-"""So long before an alarm the rate began to rise, where only its time is known."""
 BATCH: Final = 5
 INQUIRY_S: Final = 4.0
 """Between two batches while it is asked why a rate rises."""
 SHOWN_READS: Final = 100
 MIN_SHOWN: Final = 20
 """Below, no flip rate is shown."""
-T = TypeVar("T")
 
 
 class Reference(msgspec.Struct, kw_only=True):
@@ -115,12 +109,14 @@ class ReferenceAnswers(Part):
         self._judge = judge
         self._per_day = per_day
         self._now = now
-        self._begin()
+        self._kept = KeptRows(self._store, KIND, Reference, most=MAX_REFERENCES)
+        self._reads = KeptRows(self._store, READS, Read, most=MAX_READS)
+        self.clear()
 
-    def _begin(self) -> None:
-        self._known: dict[str, Reference] | None = None
-        self._reads: deque[Read] = deque(maxlen=MAX_READS)
-        self._new: dict[str, Reference] = {}
+    def clear(self) -> None:
+        """Forget what belongs to the parent of a forked process."""
+        self._kept.clear()
+        self._reads.clear()
         self._claimed: dict[str, float] = {}
         self._checks = 0
         """The number of readings."""
@@ -131,8 +127,8 @@ class ReferenceAnswers(Part):
 
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Keep a judged answer, where there is room for one of its verdict."""
-        verdict, known = answer.hallucination, self._known
-        if verdict is None or known is None or not self._per_day:
+        verdict, known = answer.hallucination, self._kept.rows
+        if verdict is None or not self._kept.is_read or not self._per_day:
             return ()
         is_bad, interaction = verdict.value > 0, answer.interaction
         most = MAX_BAD if is_bad else MAX_REFERENCES - MAX_BAD
@@ -141,7 +137,7 @@ class ReferenceAnswers(Part):
         size += sum(len(chunk.text) for chunk in interaction.chunks)
         if alike >= most or size > MAX_CHARACTERS or interaction.id in known:
             return ()
-        self._new[interaction.id] = known[interaction.id] = Reference(
+        reference = Reference(
             query=interaction.query,
             answer=interaction.answer,
             chunks=[(chunk.id, chunk.text) for chunk in interaction.chunks],
@@ -149,39 +145,24 @@ class ReferenceAnswers(Part):
             ended_ns=interaction.ended_ns,
             hallucinated=is_bad,
         )
+        self._kept.put(interaction.id, reference)
         return ()
 
     def tick(self) -> Iterable[Observation]:
         """Keep what is new; return which confirmed ones flipped since."""
-        with contextlib.suppress(StoreUnavailableError):  # it is said where sums are added
-            self._exchange()
+        if self._forgets is not None:
+            with contextlib.suppress(StoreUnavailableError):  # tried again at the next tick
+                for identity in self._forgets.rows(KIND):
+                    self._forgets.keep(KIND, identity, None)
+                self._forgets = None
+        for kept in (self._kept, self._reads):
+            kept.exchange()
+            if self._is_refrozen:
+                for key in [*kept.rows]:
+                    kept.remove(key)
+        self._is_refrozen = False
         observed, self._observed = self._observed, []
         return observed
-
-    def _exchange(self) -> None:
-        if self._forgets is not None:
-            forgets, self._forgets = self._forgets, None
-            for identity in forgets.rows(KIND):
-                forgets.keep(KIND, identity, None)
-        if self._is_refrozen:
-            self._is_refrozen = False
-            for kind in (KIND, READS):
-                for key in self._store.rows(kind):
-                    self._store.keep(kind, key, None)
-            self._known, self._new = None, {}
-            self._reads.clear()
-        if self._known is None:
-            self._known = {}
-            for identity, row in self._store.rows(KIND).items():
-                if (reference := _decoded(row, Reference)) is not None:
-                    self._known[identity] = reference
-            for row in self._store.rows(READS).values():
-                if (read := _decoded(row, Read)) is not None:
-                    self._reads.append(read)
-        if self._new:
-            rows = {identity: msgspec.json.encode(each) for identity, each in self._new.items()}
-            self._store.keep_all(KIND, rows, most=MAX_REFERENCES)
-            self._new = {}
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now, at the next tick. From any thread."""
@@ -195,7 +176,7 @@ class ReferenceAnswers(Part):
         Args:
             since_s: When the rate began to rise whose cause is asked for; None: nothing is asked.
         """
-        now_s, known = self._now(), self._known
+        now_s, known = self._now(), self._kept.rows
         if not known or not self._per_day:
             return ()
         free = {i: r for i, r in known.items() if now_s - self._claimed.get(i, 0.0) > 600.0}
@@ -237,7 +218,7 @@ class ReferenceAnswers(Part):
         """Take in what the judge found; None: it did not read it, and it is due again."""
         identity, now_s = interaction.id, self._now()
         self._claimed.pop(identity, None)
-        reference = None if self._known is None else self._known.get(identity)
+        reference = self._kept.rows.get(identity)
         if report is None or reference is None:
             return
         verdict = hallucinated(report)
@@ -247,38 +228,25 @@ class ReferenceAnswers(Part):
             return
         flipped = verdict is not reference.hallucinated
         if not reference.hallucinated:
-            self._note_read(Read(now_s, flipped))
+            self._reads.put(f"{now_s:.6f}", Read(now_s, flipped))
         if reference.is_confirmed:
             self._checks += 1
             self._observed.append(
                 Observation(REFERENCES, float(flipped), now_s, answer=f"{identity} {now_s}")
             )
         elif flipped:  # the judge wavers: it says nothing of it
-            self._forget(identity)
+            self._kept.remove(identity)
             return
         else:
             reference.confirmations += 1
-        self._new[identity] = reference
-
-    def _note_read(self, read: Read) -> None:
-        self._reads.append(read)
-        with contextlib.suppress(StoreUnavailableError):  # it counts in this process
-            row = msgspec.json.encode(read)
-            self._store.keep(READS, f"{read.at_s:.6f}", row, most=MAX_READS)
-
-    def _forget(self, identity: str) -> None:
-        if self._known is not None:
-            del self._known[identity]
-        self._new.pop(identity, None)
-        with contextlib.suppress(StoreUnavailableError):  # it comes back with a restart
-            self._store.keep(KIND, identity, None)
+        self._kept.put(identity, reference)
 
     # --- what they say --------------------------------------------------------------------------
 
     def rereads(self, since_s: float) -> tuple[Rereads, Rereads]:
         """Return the readings of fine answers since a moment, and those before it."""
         sides = {True: Rereads(), False: Rereads()}
-        for read in self._reads:
+        for read in self._reads.rows.values():
             side = sides[read.at_s >= since_s]
             sides[read.at_s >= since_s] = Rereads(side.reads + 1, side.flips + read.flipped)
         return sides[True], sides[False]
@@ -287,40 +255,16 @@ class ReferenceAnswers(Part):
         """Return how many could still be read to explain a rise that began then."""
         return sum(
             not each.hallucinated and each.read_s < since_s > each.ended_ns / 1e9
-            for each in (self._known or {}).values()
+            for each in self._kept.rows.values()
         )
 
-    def rising_since(self, states: Iterable[AlarmState]) -> float | None:
-        """Return when the rate began to rise of an alarm that asks for a cause; None: none does."""
-        began = [
-            (state.since_s or self._now()) - RISE_UNKNOWN_S
-            if state.rising_since_s is None
-            else state.rising_since_s
-            for state in states
-            if state.active and state.signal in EXPLAINED_SIGNALS and state.judge == self._judge
-        ]
-        return min(began, default=None)
-
-    def gauges(self, means: Means) -> Iterator[GaugeValue]:
+    def gauges(self) -> Iterator[GaugeValue]:
         """Return how often they flip."""
-        judge = means.quality_judge
-        recent = [*self._reads][-SHOWN_READS:]
+        recent = [*self._reads.rows.values()][-SHOWN_READS:]
         if len(recent) >= MIN_SHOWN:
             rate = sum(read.flipped for read in recent) / len(recent)
-            yield GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=judge)
-
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process."""
-        self._begin()
+            yield GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=self._judge)
 
     def close(self) -> None:
         """Keep what came last."""
         self.tick()
-
-
-def _decoded(row: bytes, type_: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(row, type=type_)
-    except (msgspec.MsgspecError, ValueError) as error:
-        record_problem("estimation", f"a reference answer cannot be read: {error}")
-        return None

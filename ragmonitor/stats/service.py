@@ -1,4 +1,4 @@
-"""Everything that is estimated of one service: sums in a store, and parts beside them."""
+"""Everything that is estimated of one service: answers are drawn, summed up, evaluated, shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from ragmonitor.records import (
     AlarmCause,
@@ -33,11 +35,9 @@ from ragmonitor.records import (
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import logger, record_problem
 from ragmonitor.runtime.lock_slices import give_back
-from ragmonitor.runtime.usual_session import UsualSession
 from ragmonitor.semconv import metrics
 from ragmonitor.stats import interval
 from ragmonitor.stats import tick as ticking
-from ragmonitor.stats.deliveries import Deliveries, Drawn
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
 from ragmonitor.stats.judge_change import SHARE_OF_RISE, judge_or_application, rise_at_least
@@ -45,24 +45,23 @@ from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.prediction import Predictions
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.signals import (
+    EMPTY_RETRIEVAL,
     FROM_ASSESSMENT,
     HALLUCINATION,
     NO_JUDGE,
     REFERENCES,
     REFUSAL,
+    WEAK_RETRIEVAL,
+    Outcomes,
     features,
     outcomes,
-    slice_of,
-    slice_signal,
 )
-from ragmonitor.stats.streams import SLICE_ALARMS, Stream, alarm_state, series_of
+from ragmonitor.stats.streams import Stream, series_of
 from ragmonitor.stats.sums import NOTHING, Ledger, Outcome
 from ragmonitor.stats.sums import Answer as Summed
 from ragmonitor.store import (
     DAY_S,
-    HOUR_S,
     OTHER,
-    TOTALS,
     Admission,
     Outbox,
     Rows,
@@ -71,31 +70,21 @@ from ragmonitor.store import (
     merge,
 )
 
-YES_OR_NO: Final = frozenset((*FROM_ASSESSMENT, "empty_retrieval", "weak_retrieval", "anchors"))
+YES_OR_NO: Final = frozenset((*FROM_ASSESSMENT, EMPTY_RETRIEVAL, WEAK_RETRIEVAL, REFERENCES))
 """Signals that are a share of the answers, and no mean of scores."""
+EXPLAINED: Final = (HALLUCINATION, "faithfulness")
+"""Alarms of which it is asked whether the judge explains them."""
 EXAMPLES: Final = 3
 MAX_EXAMPLES: Final = 50
 """Bad answers of a signal that are remembered for its alarm; the newest."""
 MAX_OPEN: Final = 100_000
 LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
-QUITE_RECENT_S: Final = 1_700.0
-"""Of so long ago there are bets, where the means of whole buckets say nothing yet."""
-RECORDED: Final = frozenset(("language", "model", "name", "latency_s"))
-"""Dimensions that are no attribute of the application's."""
 MAX_LATE_S: Final = 1_800.0
 """An answer that is older counts as so old: its value matters, its time no more."""
-MIN_SLICE: Final = 50.0
-"""Verdicts of a day from which a slice has an alarm of its own."""
-MAX_SLICE_SHARE: Final = 0.9
-"""A slice with more of the verdicts is the whole."""
-RISING_FROM: Final = 0.01
-"""Evidence is rising from this share of the threshold on."""
 UNCERTAINTY_KEPT: Final = 500.0
 """The number of answers that the mean uncertainty remembers."""
 MIN_UNCERTAINTY: Final = 1e-3
-_UNPREDICTED = Prediction()
-_Slices = Callable[[Report], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,18 +98,14 @@ class Watching:
     """Of the one that scores a sample; None: there is none."""
     every_days: float = 30.0
     """All alarms together are false at most once in so many days."""
-    objectives: Mapping[str, float] = field(default_factory=dict)
-    """Means that are accepted, by signal, on its own scale."""
     higher_is_better: frozenset[str] = frozenset()
     """Signals whose mean must not fall."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Of evaluators; 1 where nothing is said."""
-    slices_of: _Slices = lambda _: {}
+    slices_of: Callable[[Report], Mapping[str, str]] = lambda _: {}
     """The values of an answer by which slices are told apart."""
     shown: Sequence[str] = ()
     """Dimensions of slices whose rates are shown."""
-    slices_share: float = 0.0
-    """The share of the false alarms that all of them have."""
     versions_by: Sequence[str] = ()
     """Dimensions whose values are versions, which are compared in every signal."""
 
@@ -129,43 +114,28 @@ class Watching:
         """The judge that quality is measured by."""
         return self.judge or self.reader
 
-    def has_alarms(self, dimension: str) -> bool:
-        """Return whether slices by a dimension have alarms: those by the application's own."""
-        return self.slices_share > 0 and dimension not in RECORDED
-
     def series(self, signal: str, judge: str) -> str:
         """Return the name of a signal in the sums."""
-        if judge == NO_JUDGE:
-            return signal
-        own = self.judge is not None and judge == self.judge
-        return series_of(
-            signal,
-            judge,
-            "" if own else judge,
-            version=self.versions.get(signal, 1),
-        )
+        reader = "" if judge in {NO_JUDGE, self.judge} else judge
+        return series_of(signal, reader, self.versions.get(signal, 1))
 
-    def watched(self, stream: Stream) -> ticking.Watched:
-        """Return what the tick is to know of a stream."""
-        objective = self.objectives.get(stream.signal, stream.default_objective)
-        return ticking.Watched(
-            series=stream.series,
-            objective=stream.badness(objective),
-            share=stream.share,
-            reserve=stream.reserve,
-        )
+    def ledger(self) -> Ledger:
+        """Return an empty one."""
+        judges = {self.reader, self.quality_judge}
+        higher = {self.series(s, j) for s in self.higher_is_better for j in judges}
+        higher |= {each.series for each in self.streams if each.higher_is_better}
+        sliced = {self.series(signal, self.quality_judge) for signal in (HALLUCINATION, REFUSAL)}
+        return Ledger(higher, sliced, self.versions_by)
 
-    def slice_stream(self, name: str, objective: float | None) -> Stream:
-        """Return the stream of a slice, with its objective; None: it is learned."""
-        judge = self.quality_judge
-        return Stream(
-            signal=slice_signal(HALLUCINATION, name),
-            judge=judge,
-            series=f"{self.series(HALLUCINATION, judge)}|{name}",
-            kind="slice",
-            share=self.slices_share / SLICE_ALARMS,
-            default_objective=objective,
-        )
+
+class Drawn(NamedTuple):
+    """An answer that was drawn, as whoever takes its record over needs it."""
+
+    by: str
+    """A name of the process that drew it."""
+    decision: SamplingDecision
+    prediction: Prediction
+    summed: Summed
 
 
 class Statistics:
@@ -203,41 +173,32 @@ class Statistics:
         """In the order in which they see an answer."""
         self._adding = tuple(part for part in self.parts if type(part).add is not Part.add)
         self._predictions = Predictions(store)
-        self.deliveries: Deliveries | None = None
-        """Where every answer comes by a stream: their sums, until the store has them."""
+        self._streams = {each.series: each for each in watching.streams}
+        self.is_of_stream = False
+        """Every answer comes by a stream: its sums are added as its record is settled."""
         self._begin()
 
     def _begin(self) -> None:
         watching = self._watching
-        judges = {watching.reader, watching.quality_judge}
-        higher = {watching.series(s, j) for s in watching.higher_is_better for j in judges}
-        higher |= {each.series for each in watching.streams if each.higher_is_better}
-        quality = watching.quality_judge
-        sliced = {watching.series(signal, quality) for signal in (HALLUCINATION, REFUSAL)}
-        self._ledger = Ledger(higher, sliced, watching.versions_by)
-        self._ledger_of_one = Ledger(higher, sliced, watching.versions_by)
-        self._outbox = Outbox(self.store)
+        self._ledger = watching.ledger()
+        self.outbox = Outbox(self.store)
         self._admission = Admission(self.store)
-        self._streams = {each.series: each for each in watching.streams}
-        plan = ticking.Plan(
-            watched=[watching.watched(each) for each in watching.streams],
-            false_alarm_every_days=watching.every_days,
+        self._tick = ticking.Tick(
+            self.store, watching.streams, false_alarm_every_days=watching.every_days
         )
-        self._tick = ticking.Tick(self.store, plan)
-        self._found: ticking.Evaluation | None = None
-        """What was found last; None: nothing yet, or the store is away."""
-        self._is_away = False
-        self._latest: tuple[Report | None, dict[str, Outcome | None]] = (None, {})
+        self._found: ticking.Evaluation | None = ticking.Evaluation(0.0, (), {}, {})
+        """What was found last; None: the store is away."""
+        self._latest: tuple[Report | None, Outcomes] = (None, {})
         self._open: OrderedDict[str, Summed] = OrderedDict()
         """Drawn answers whose verdict is on its way."""
         self._unplaced: list[Summed] = []
         """Drawn answers that the store has not placed yet."""
         self._totals: Rows = {}
-        self._sessions = UsualSession("answers", "taken for answers without a session")
         self._usual_uncertainty = 0.0
         self._learned_s, self._has_news = -math.inf, True
         self._examples: dict[str, deque[Example]] = {}
-        self._spans: dict[str, tuple[float, float, AlarmSpan | None]] = {}
+        self._spans: dict[str, tuple[float, AlarmSpan | None]] = {}
+        """By series, when its alarm was raised, and the answers behind it."""
         self._cause: AlarmCause | None = None
         self._asked_s = -math.inf
 
@@ -245,19 +206,17 @@ class Statistics:
 
     def predict(self, builtin: Report) -> Prediction:
         """Return what past verdicts say of an answer; called once each, before it may be drawn."""
-        watching = self._watching
-        if watching.judge is None:
-            return _UNPREDICTED
-        found = self._outcomes(builtin)
+        judge = self._watching.judge
+        if judge is None:
+            return Prediction()
+        series = {self._watching.series(signal, judge): signal for signal in self._read(builtin)}
         known = self._features(builtin)
-        series = {watching.series(signal, watching.judge): signal for signal in found}
         expected: dict[str, tuple[float, float]] = {
             series[name]: (each.scored, each.value)
             for name, each in self._predictions.expected(series, known).items()
         }
-        name = watching.series(HALLUCINATION, watching.judge)
-        calibration = self._predictions.of(name)
-        if calibration is None or not calibration.is_fitted or name not in known:
+        name = self._watching.series(HALLUCINATION, judge)
+        if not self._predictions.is_fitted(name) or name not in known:
             return Prediction(expected=expected)
         scored, mean = expected[HALLUCINATION]
         deviation = math.sqrt(scored * mean * (1 - mean))
@@ -269,21 +228,19 @@ class Statistics:
             expected=expected,
         )
 
+    def _read(self, builtin: Report) -> Outcomes:
+        """Return the built-in judge's outcomes, worked out once for an answer and not twice."""
+        if self._latest[0] is not builtin:
+            self._latest = builtin, outcomes(builtin)
+        return self._latest[1]
+
     def _features(self, builtin: Report) -> dict[str, float]:
         """Return what the built-in judge says, by series; scores of two readers differ."""
         watching = self._watching
         if watching.judge is None or builtin.judge.name != watching.reader:
             return {}
-        known = features(builtin, self._outcomes(builtin))
+        known = features(builtin, self._read(builtin))
         return {watching.series(signal, watching.judge): x for signal, x in known.items()}
-
-    def _outcomes(self, builtin: Report) -> dict[str, Outcome | None]:
-        """Return the built-in judge's outcomes, worked out once for an answer and not twice."""
-        known, found = self._latest
-        if known is not builtin:
-            found = outcomes(builtin)
-            self._latest = builtin, found
-        return found
 
     def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
         """Take note of an answer that was drawn just now and whose verdict is on its way.
@@ -293,40 +250,31 @@ class Statistics:
             prediction: Of the verdict.
             decision: That the answer was drawn.
         """
-        if decision.inclusion_probability > 0:
-            summed = self._summed(builtin, prediction, decision)
-            with self._apart():
-                self._note(summed)
-                if self.deliveries is not None:
-                    taken = self._ledger.take()
-                    self.deliveries.drawn(taken, summed, prediction, decision)
-            self._open[summed.id] = summed
-            if len(self._open) > MAX_OPEN:
-                self._open.popitem(last=False)
+        if decision.inclusion_probability <= 0:
+            return
+        summed = self._summed(builtin, prediction, decision)
+        self._note(summed)
+        if self.is_of_stream:
+            drawn = Drawn(self._tick.holder, decision, prediction, summed)
+            text = msgspec.json.encode(drawn).decode()
+            self.outbox.owe(summed.id, self._ledger.take(), decision=text, draws=[summed])
+        self._open[summed.id] = summed
+        if len(self._open) > MAX_OPEN:
+            self._open.popitem(last=False)
 
     def drawn_before(self, interaction: Interaction) -> Drawn | None:
         """Return how a process that is gone drew an answer; its sums have the draw already."""
-        if self.deliveries is None:
+        decision = self.outbox.drawn_before(interaction.id)
+        if decision is None:
             return None
-        drawn = self.deliveries.drawn_before(interaction.id)
-        if drawn is not None:
-            self._open[interaction.id] = drawn.summed
+        drawn = msgspec.json.decode(decision.text, type=Drawn)
+        drawn.summed.bucket = decision.bucket
+        self._open[interaction.id] = drawn.summed
         return drawn
-
-    @contextlib.contextmanager
-    def _apart(self) -> Iterator[None]:
-        """Add up the sums of an answer apart from those of others, if it came by a stream."""
-        whole = self._ledger
-        if self.deliveries is not None:
-            self._ledger = self._ledger_of_one
-        try:
-            yield
-        finally:
-            self._ledger = whole
 
     def _note(self, summed: Summed) -> None:
         self._ledger.note(summed)
-        if summed.is_drawn and self.deliveries is None:
+        if summed.is_drawn and not self.is_of_stream:
             self._unplaced.append(summed)
 
     def _summed(
@@ -340,7 +288,7 @@ class Statistics:
             chance=decision.inclusion_probability,
             rate=decision.rate,
             is_drawn=decision.drawn,
-            session=self._session(interaction.session_id),
+            session=interaction.session_id,
             slices=self._slices(builtin),
             expected={
                 watching.series(signal, watching.quality_judge): Outcome(*each)
@@ -354,10 +302,6 @@ class Statistics:
         now_s = self._now()
         return min(now_s, max(now_s - MAX_LATE_S, interaction.ended_ns / 1e9))
 
-    def _session(self, session: str) -> str:
-        """Return a session's id; one that tells nothing apart is none."""
-        return "" if session == self._sessions.constant else session
-
     def _slices(self, builtin: Report) -> tuple[str, ...]:
         try:
             return self._admission.slices(self._watching.slices_of(builtin))
@@ -366,72 +310,53 @@ class Statistics:
 
     def add(self, completed: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
-        with self._apart():
-            try:
-                self._add(completed)
-            finally:
-                if self.deliveries is not None:
-                    self.deliveries.settled(completed.interaction.id, self._ledger.take())
+        try:
+            self._add(completed)
+        finally:
+            if self.is_of_stream:
+                self.outbox.owe(completed.interaction.id, self._ledger.take())
 
     def _add(self, completed: CompletedAnswer) -> None:
-        interaction = completed.interaction
-        self._sessions.see(interaction.session_id, self._time_of(interaction))
-        answer = self._answer(completed)
-        self._add_builtin(answer)
-        if self._watching.judge is not None and completed.decision is not None:
-            self._add_sampled(answer, completed.decision)
+        builtin, decision = completed.builtin, completed.decision
+        report, found = builtin, self._read(builtin)
+        is_own = builtin.judge.name == self._watching.reader
+        self._add_builtin(builtin, found)
+        if self._watching.judge is not None:
+            report = completed.stand_in or completed.judged or builtin
+            found = {} if report is builtin else outcomes(report)
+            is_own = completed.stand_in is None
+            if decision is not None:
+                self._add_sampled(completed, decision, found)
+                found = found if decision.inclusion_probability > 0 else {}
+        at_s = self._time_of(completed.interaction)
+        answer = Answer(completed, at_s, found if is_own else {})
         for part in self._adding:
             for observation in part.add(answer):
                 self._observe(observation)
             give_back()
-        self._remember(answer)
+        if is_own or completed.stand_in is not None:
+            self._remember(answer, report, found)
 
-    def _answer(self, completed: CompletedAnswer) -> Answer:
-        decision, judged_report = completed.decision, completed.judged
-        found = tuple(self._outcomes(completed.builtin).items())
-        judged, weight = None, 1.0
-        if self._watching.judge is None:
-            verdicts = found if completed.builtin.judge.name == self._watching.reader else None
-        else:
-            probability = 0.0 if decision is None else decision.inclusion_probability
-            weight = 1 / probability if probability > 0 else 0.0
-            if judged_report is not None and weight > 0:
-                judged = tuple(outcomes(judged_report).items())
-            verdicts = judged
-        return Answer(
-            completed=completed,
-            interaction=completed.interaction,
-            at_s=self._time_of(completed.interaction),
-            builtin=found,
-            judged=judged,
-            weight=weight,
-            verdicts=verdicts,
-        )
-
-    def _add_builtin(self, answer: Answer) -> None:
+    def _add_builtin(self, builtin: Report, found: Outcomes) -> None:
         """Add what the judge of every answer says; what another one says in its place is apart."""
-        builtin, watching = answer.completed.builtin, self._watching
-        judge, is_quality = builtin.judge.name, watching.judge is None
-        found = dict(answer.builtin)
-        if judge != watching.reader:
-            self._add_certain(answer, watching.reader, dict.fromkeys(found), bets=is_quality)
-            is_quality = False
-        self._add_certain(answer, judge, found, bets=is_quality)
+        reader, bets = self._watching.reader, self._watching.judge is None
+        if builtin.judge.name != reader:
+            self._add_certain(builtin, reader, dict.fromkeys(found), bets=bets)
+            bets = False
+        self._add_certain(builtin, builtin.judge.name, found, bets=bets)
 
-    def _add_certain(
-        self, answer: Answer, judge: str, found: Mapping[str, Outcome | None], *, bets: bool
-    ) -> None:
+    def _add_certain(self, builtin: Report, judge: str, found: Outcomes, *, bets: bool) -> None:
         """Add an answer that was read for certain."""
-        interaction = answer.interaction
+        interaction = builtin.interaction
         verdicts = {self._watching.series(signal, judge): each for signal, each in found.items()}
         summed = Summed(
             id=interaction.id,
-            at_s=answer.at_s,
+            at_s=self._time_of(interaction),
             chance=1.0,
             rate=1.0,
             is_drawn=True,
-            session=self._session(interaction.session_id),
-            slices=self._slices(answer.completed.builtin) if bets else (),
+            session=interaction.session_id,
+            slices=self._slices(builtin) if bets else (),
             expected=dict.fromkeys(verdicts, NOTHING),
             bets=bets,
             teaches=False,
@@ -439,16 +364,16 @@ class Statistics:
         self._ledger.note(summed)
         self._ledger.settle(summed, verdicts)
 
-    def _add_sampled(self, answer: Answer, decision: SamplingDecision) -> None:
-        completed, judge = answer.completed, self._watching.quality_judge
+    def _add_sampled(
+        self, completed: CompletedAnswer, decision: SamplingDecision, found: Outcomes
+    ) -> None:
         summed = self._open.pop(completed.interaction.id, None)
         if summed is None:
             summed = self._summed(completed.builtin, completed.prediction, decision)
             self._note(summed)
         if not summed.is_drawn or summed.chance <= 0:
             return
-        report = completed.stand_in or completed.judged
-        found = {} if report is None else outcomes(report)
+        judge = self._watching.quality_judge
         verdicts = {self._watching.series(signal, judge): each for signal, each in found.items()}
         self._ledger.settle(summed, verdicts)
         self._has_news = True
@@ -462,30 +387,35 @@ class Statistics:
             chance=1.0,
             rate=1.0,
             is_drawn=True,
-            session=self._session(session),
+            session=session,
             expected={signal: NOTHING},
             teaches=False,
         )
         self._ledger.note(summed)
         self._ledger.settle(summed, {signal: Outcome(1.0, value)})
 
-    def _remember(self, answer: Answer) -> None:
+    def _remember(self, answer: Answer, report: Report, found: Outcomes) -> None:
         """Remember a bad answer as an example of what is wrong."""
-        report = answer.completed.stand_in or answer.report
-        found = answer.verdicts if answer.completed.stand_in is None else outcomes(report).items()
-        for signal, outcome in found or ():
+        for signal, outcome in found.items():
             if outcome is None or not outcome.scored:
                 continue
-            badness = outcome.value
-            if signal in self._watching.higher_is_better:
-                badness = 1 - badness
+            is_higher_better = signal in self._watching.higher_is_better
+            badness = 1 - outcome.value if is_higher_better else outcome.value
             if badness <= 0:
                 continue
             assessment = report.assessment
             if signal == HALLUCINATION and assessment is not None and assessment.claims:
                 badness = assessment.finding_share
             known = self._examples.setdefault(signal, deque(maxlen=MAX_EXAMPLES))
-            known.append(answer.example(report, badness))
+            known.append(
+                Example(
+                    interaction=answer.interaction,
+                    assessment=assessment,
+                    badness=badness,
+                    at_s=answer.at_s,
+                    target=answer.completed.target,
+                )
+            )
 
     def probed(self, answer: GoldenAnswer) -> None:
         """Take in what came of one golden question; no other part hears of it."""
@@ -494,30 +424,19 @@ class Statistics:
 
     # --- now and then ---------------------------------------------------------------------------
 
-    def _in_turn(self) -> Iterator[Part]:
-        """Yield the parts, and give the interpreter's lock back after each."""
-        for part in self.parts:
-            yield part
-            give_back()
-
     def keep(self) -> None:
         """Keep what was added beyond the process, and learn from it."""
         increments = self._ledger.take()
-        merge(self._totals, increments.get(TOTALS, {}))
-        bucket = self._outbox.add(increments) if increments else self._outbox.flush()
-        if bucket >= 0:
-            for summed in self._unplaced:
-                summed.bucket = bucket
-            self._unplaced.clear()
-        if self.deliveries is not None:
-            merge(self._totals, self.deliveries.keep())
-        now_s = self._now()
-        if self._watching.judge is None or abs(now_s - self._learned_s) < LEARN_EACH_S:
+        if increments:
+            self.outbox.add(increments, self._unplaced)
+            self._unplaced = []
+        merge(self._totals, self.outbox.flush())
+        elapsed_s = abs(self._now() - self._learned_s)
+        if self._watching.judge is None or elapsed_s < (LEARN_EACH_S if self._has_news else 60.0):
             return
-        if self._has_news or abs(now_s - self._learned_s) > 60:
-            self._learned_s, self._has_news = now_s, False
-            with contextlib.suppress(StoreUnavailableError):  # what was learned goes on to hold
-                self._predictions.refresh()
+        self._learned_s, self._has_news = self._now(), False
+        with contextlib.suppress(StoreUnavailableError):  # what was learned goes on to hold
+            self._predictions.refresh()
 
     def tick(self, *, is_due: bool = False) -> Sequence[AlarmEvent]:
         """Let time pass: sums go to the store, means are formed, alarms are raised and cleared.
@@ -525,93 +444,35 @@ class Statistics:
         Args:
             is_due: All means are formed anew, whenever that was last.
         """
-        for part in self._in_turn():
+        for part in self.parts:
             for observation in part.tick():
                 self._observe(observation)
+            give_back()
         events: list[AlarmEvent] = []
         try:
             self.keep()
-            self._watch_slices()
-            found = self._tick.run(is_due=is_due)
-            self._found = self._tick.look() if found is None else found
-            events = [self._event(each) for each in self._found.events]
-            self._is_away = False
-            self._explain()
+            self._found = found = self._tick.run(is_due=is_due) or self._tick.look()
+            events = [self._event(found, each) for each in found.events]
+            self._explain(found)
         except StoreUnavailableError as error:
-            self._found, self._is_away = None, True
+            self._found = None
             record_problem("state", f"{error}: no mean and no alarm is known until it is back")
-        for part in self._in_turn():
+        for part in self.parts:
             events += part.alarm_events()
         return events
 
-    def _watch_slices(self) -> None:
-        """Watch the slices that have answers and match a pattern, those with the most first."""
-        watching = self._watching
-        if self._found is None or watching.slices_share <= 0:
-            return
-        root = watching.series(HALLUCINATION, watching.quality_judge)
-        day = self._found.coverages.get("24h", {})
-        whole = day[root].judged if root in day else 0.0
-        judged = {}
-        for series, each in day.items():
-            name = series.removeprefix(f"{root}|")
-            dimension, _, value = name.partition("=")
-            is_enough = MIN_SLICE <= each.judged <= MAX_SLICE_SHARE * whole
-            if name == series or value == OTHER or not is_enough:
-                continue
-            if watching.has_alarms(dimension):
-                judged[name] = each.judged
-        kept = sorted(judged, key=judged.__getitem__, reverse=True)[:SLICE_ALARMS]
-        streams = [
-            *watching.streams,
-            *(
-                watching.slice_stream(name, self._slice_objective(name, root))
-                for name in sorted(kept)
-            ),
-        ]
-        if len(streams) != len(self._streams) or any(
-            s.series not in self._streams for s in streams
-        ):
-            self._streams = {each.series: each for each in streams}
-            self._tick.watch([watching.watched(each) for each in streams])
-
-    def _slice_objective(self, name: str, root: str) -> float | None:
-        """Return what is accepted of a slice: the service's objective.
-
-        One that is worse from the beginning learns its own, which then holds.
-        """
-        series = f"{root}|{name}"
-        if series in self._streams:
-            return self._streams[series].default_objective
-        known = self._tick.objectives
-        if series in known:
-            return known[series]
-        objective = self._watching.objectives.get(HALLUCINATION)
-        usual = None if self._found is None else self._found.means.get("24h", {}).get(series)
-        is_worse = objective is not None and usual is not None and usual.mean > objective
-        return None if is_worse else objective
-
     # --- alarms ---------------------------------------------------------------------------------
 
-    def _event(self, event: ticking.AlarmEvent) -> AlarmEvent:
-        stream, found = self._streams[event.series], self._found
-        assert found is not None  # noqa: S101 - for the type
-        shown = found.alarms[event.series]
-        span = estimate = None
-        examples: Sequence[Example] = ()
+    def _event(self, found: ticking.Evaluation, event: ticking.AlarmEvent) -> AlarmEvent:
+        stream, shown = self._streams[event.series], found.alarms[event.series]
         is_raised = event.what == "raised"
-        if is_raised:
-            span = self._span(event.series, event.since_s)
-            self._spans[event.series] = (shown.raised_at_s, math.inf, span)
-            known = [
-                each
-                for each in self._examples.get(stream.signal.partition("{")[0], ())
-                if each.at_s >= event.since_s - LOOK_EACH_S
-            ]
-            examples = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
-        hour = self._tick.since(event.at_s - HOUR_S).get(event.series)
-        if hour is not None:
-            estimate = _recorded(hour)
+        known = [
+            each
+            for each in self._examples.get(stream.signal, ())
+            if is_raised and each.at_s >= event.since_s - LOOK_EACH_S
+        ]
+        worst = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
+        hour = found.means.get("1h", {}).get(event.series)
         threshold_s = self._watching.every_days * DAY_S
         return AlarmEvent(
             signal=stream.signal,
@@ -622,100 +483,93 @@ class Statistics:
             since_s=event.since_s,
             evidence_s=threshold_s if is_raised else 0.0,
             threshold_s=threshold_s,
-            objective=stream.badness(shown.objective) or 0.0,
+            objective=stream.on_its_scale(shown.objective) or 0.0,
             higher_is_better=stream.higher_is_better,
-            estimate=estimate,
-            examples=tuple(examples),
-            span=span,
+            estimate=None if hour is None else _recorded(hour.estimate),
+            examples=tuple(worst),
+            span=self._span(stream, shown),
         )
 
-    def _span(self, series: str, since_s: float) -> AlarmSpan | None:
-        """Return what was found of the answers since a moment, and before it.
+    def _span(self, stream: Stream, shown: ticking.Shown) -> AlarmSpan | None:
+        """Return what an active alarm says of its answers: those since the rise, as it was raised.
 
         Within half an hour it is exact to ten seconds; later to five minutes, or to the hour.
         """
-        stream = self._streams[series]
-        recent = self._tick.recent(series, since_s)
-        if recent is not None:
-            scored, bad = recent.judged, recent.judged * recent.mean
-            mean = stream.badness(recent.mean) or 0.0
-        elif (found := self._tick.span(series, since_s)) is not None:
-            scored, bad, mean = found.judged, found.hits, found.mean
-        else:
+        if not shown.is_active:
             return None
-        before = self._tick.between(since_s - DAY_S, since_s).get(series)
-        calm = self._tick.recent(series, self._now() - QUITE_RECENT_S, since_s)
-        was = None if before is None else before.mean
-        if was is None and calm is not None:
-            was = stream.badness(calm.mean)
-        return AlarmSpan(
-            since_s=since_s,
-            scored=round(scored),
-            mean=mean,
-            bad=round(bad) if stream.signal.partition("{")[0] in YES_OR_NO else None,
-            before=was,
-        )
-
-    def _known_span(self, series: str, shown: ticking.Shown) -> AlarmSpan | None:
-        """Return what an alarm says of its answers: of an active one as it was raised."""
-        is_rising = shown.evidence_days >= RISING_FROM * shown.threshold_days
-        if shown.began_s < 0 or not (shown.is_active or is_rising):
-            return None
-        raised_at_s, until_s, span = self._spans.get(series, (math.nan, 0.0, None))
-        now_s = self._now()
-        if raised_at_s != shown.raised_at_s or now_s > until_s:
-            span = self._span(series, shown.began_s)
-            until_s = math.inf if shown.is_active else now_s + LOOK_EACH_S
-            self._spans[series] = shown.raised_at_s, until_s, span
+        raised_at_s, known = self._spans.get(stream.series, (math.nan, None))
+        if raised_at_s == shown.raised_at_s:
+            return known
+        since_s = shown.began_s
+        since = self._tick.level(stream, since_s)
+        before = self._tick.level(stream, since_s - DAY_S, since_s)
+        span = None
+        if since is not None:
+            span = AlarmSpan(
+                since_s=since_s,
+                scored=round(since.judged),
+                mean=since.mean,
+                bad=round(since.judged * since.mean) if stream.signal in YES_OR_NO else None,
+                before=None if before is None else before.mean,
+            )
+        self._spans[stream.series] = shown.raised_at_s, span
         return span
 
-    def _states(self) -> list[AlarmState]:
-        found, states = self._found, []
-        day = {} if found is None else found.coverages.get("24h", {})
+    def _states(self, found: ticking.Evaluation) -> Iterator[AlarmState]:
+        asked = found.means.get("24h", {})
         for series, stream in self._streams.items():
-            shown = None if found is None else found.alarms.get(series)
-            if stream.signal.startswith(GOLDEN) and series not in day:  # none is asked
+            if stream.signal.startswith(GOLDEN) and series not in asked:
                 continue
-            if shown is None and not self._is_away:  # nothing is known of it yet
-                watched = self._watching.watched(stream)
-                days = self._watching.every_days / stream.share
-                learned = 0.0 if watched.objective is None else 1.0
-                shown = ticking.Shown(0.0, days, False, watched.objective, True, learned=learned)
-            if shown is not None:
-                span = self._known_span(series, shown)
-                states.append(alarm_state(stream, shown, self._watching.every_days, span))
-        return states
+            unknown = ticking.Shown(stream.objective, float(stream.objective is not None))
+            shown = found.alarms.get(series, unknown)
+            evidence_s = shown.evidence_days * stream.share * DAY_S
+            yield AlarmState(
+                signal=stream.signal,
+                judge=stream.judge,
+                kind=stream.kind,
+                # While it is active its capital is that of clearing it.
+                evidence_s=self._watching.every_days * DAY_S if shown.is_active else evidence_s,
+                active=shown.is_active,
+                since_s=shown.raised_at_s if shown.is_active else None,
+                rising_since_s=shown.began_s if shown.began_s >= 0 else None,
+                span=self._span(stream, shown),
+                objective=stream.on_its_scale(shown.objective),
+                learned=shown.learned,
+                higher_is_better=stream.higher_is_better,
+            )
 
     # --- judge or application -------------------------------------------------------------------
 
-    def _explain(self) -> None:
+    def _explain(self, found: ticking.Evaluation) -> None:
         """Find out, while an alarm is on, whether the judge is its cause; once known it stays."""
-        references, now_s = self._references, self._now()
-        since_s = None if references is None else references.rising_since(self._states())
-        if references is None or since_s is None:
+        references, judge = self._references, self._watching.quality_judge
+        began = [
+            shown.began_s
+            for series, shown in found.alarms.items()
+            if shown.is_active
+            and series in {self._watching.series(signal, judge) for signal in EXPLAINED}
+        ]
+        if references is None or not began:
             self._cause = None
             return
-        known = self._cause
-        if known is not None and known.cause != "unknown" and known.since_s == since_s:
-            return
-        if known is not None and abs(now_s - self._asked_s) < LOOK_EACH_S:
+        known, since_s, now_s = self._cause, min(began), self._now()
+        is_told = known is not None and known.cause != "unknown" and known.since_s == since_s
+        if is_told or (known is not None and abs(now_s - self._asked_s) < LOOK_EACH_S):
             return
         self._asked_s = now_s
-        series = self._watching.series(HALLUCINATION, self._watching.quality_judge)
         since, usual = references.rereads(since_s)
-        before = self._tick.between(since_s - DAY_S, since_s).get(series)
-        before = before or self._tick.recent(series, now_s - QUITE_RECENT_S, since_s)
-        raised = (self._found.alarms.get(series) if self._found is not None else None) or None
-        after = None
-        if raised is not None and raised.is_active:
-            after = self._tick.recent(series, raised.raised_at_s)
-            after = after or self._tick.between(raised.raised_at_s, math.inf).get(series)
-        cause = judge_or_application(since, usual, before, after)
+        stream = self._streams.get(self._watching.series(HALLUCINATION, judge))
+        before = after = None
+        if stream is not None:
+            before = self._tick.level(stream, since_s - DAY_S, since_s)
+            shown = found.alarms.get(stream.series)
+            if shown is not None and shown.is_active:
+                after = self._tick.level(stream, shown.raised_at_s)
         expected = None
         if before is not None and after is not None:
             expected = usual.slip + SHARE_OF_RISE * max(0.0, rise_at_least(before, after))
         self._cause = AlarmCause(
-            cause=cause,
+            cause=judge_or_application(since, usual, before, after),
             since_s=since_s,
             reread=int(since.reads),
             flipped=int(since.flips),
@@ -723,7 +577,7 @@ class Statistics:
             expected_judge=expected,
             waiting=references.waiting(since_s),
         )
-        if cause != "unknown":
+        if self._cause.cause != "unknown":
             logger.warning("ragmonitor: %s", self._cause)
 
     def refreeze(self) -> None:
@@ -738,11 +592,10 @@ class Statistics:
 
     def due(self) -> Sequence[Interaction]:
         """Return the reference answers that the judge is to score again now."""
-        if self._references is None:
-            return ()
         cause = self._cause
         asks = cause is not None and cause.cause == "unknown"
-        return self._references.due(cause.since_s if cause is not None and asks else None)
+        since_s = cause.since_s if cause is not None and asks else None
+        return () if self._references is None else self._references.due(since_s)
 
     def checked(self, interaction: Interaction, report: Report | None) -> None:
         """Take in what came of one that was due; None: it was not scored, and is due again."""
@@ -751,19 +604,6 @@ class Statistics:
 
     # --- showing --------------------------------------------------------------------------------
 
-    @property
-    def quality_judge(self) -> str:
-        """The judge of quality, for `parts.Means`."""
-        return self._watching.quality_judge
-
-    def estimate(self, signal: str, window: Window = "1h") -> Estimate | None:
-        """Return a signal's mean as of the last tick, as `parts.Means` asks for it."""
-        if self._found is None:
-            return None
-        means = self._found.means.get(window, {})
-        found = means.get(self._watching.series(signal, self.quality_judge), means.get(signal))
-        return None if found is None else _recorded(found)
-
     def _key(self, series: str) -> SeriesKey | None:
         """Return the names of a series; None: it is not shown."""
         whole, _, slice_ = series.partition("|")
@@ -771,7 +611,7 @@ class Statistics:
         signal = name.partition("~")[0]
         is_apart = signal == REFERENCES or signal.startswith(GOLDEN)
         if not judge:
-            needs_none = signal in ("empty_retrieval", "weak_retrieval")
+            needs_none = signal in {EMPTY_RETRIEVAL, WEAK_RETRIEVAL}
             judge = NO_JUDGE if needs_none else self._watching.judge or ""
         if not judge or self._watching.series(signal, judge) != whole or is_apart:
             return None
@@ -780,21 +620,16 @@ class Statistics:
             return None
         return SeriesKey(signal=signal, judge=judge, dimension=dimension, group=group)
 
-    def _means(self) -> Iterator[WindowedMean]:
-        found = self._found
-        if found is None:
-            return
+    def _means(self, found: ticking.Evaluation) -> Iterator[WindowedMean]:
         windows: tuple[Window, ...] = ("1h", "24h")
         for window in windows:
-            means = found.means.get(window, {})
-            for series, covered in found.coverages.get(window, {}).items():
+            for series, (covered, estimate) in found.means.get(window, {}).items():
                 key = self._key(series)
                 if key is not None:
-                    mean = means.get(series)
                     yield WindowedMean(
                         key=key,
                         window=window,
-                        estimate=None if mean is None else _recorded(mean),
+                        estimate=_recorded(estimate),
                         judged=covered.judged,
                         coverage=covered.observed,
                         missing=covered.missing,
@@ -819,48 +654,59 @@ class Statistics:
                     ),
                 )
 
-    def _gauges(self, states: Iterable[AlarmState]) -> Iterator[GaugeValue]:
-        is_up = self._outbox.is_up and (self.deliveries is None or self.deliveries.is_up)
-        yield GaugeValue.of(metrics.STORE_UP, float(is_up))
-        yield GaugeValue.of(metrics.DROPPED, self._outbox.dropped, reason="store_away")
-        late = self._outbox.late + (0 if self.deliveries is None else self.deliveries.late)
-        yield GaugeValue.of(metrics.DROPPED, late, reason="late_evidence")
+    def _slice_rates(self, found: ticking.Evaluation) -> dict[str, Any]:
+        """Return the rates of slices over the last day, for the page."""
+        root = f"{self._watching.series(HALLUCINATION, self._watching.quality_judge)}|"
+        rates = [
+            {
+                "name": series.removeprefix(root),
+                "judged": round(each.judged),
+                "rate": {"mean": each.mean, "lower": each.lower, "upper": each.upper},
+            }
+            for series, (_, each) in found.means.get("24h", {}).items()
+            if series.startswith(root) and not series.endswith(f"={OTHER}") and each is not None
+        ]
+        return {"slices": {"listed": rates}} if rates else {}
+
+    def _gauges(self) -> Iterator[GaugeValue]:
+        yield GaugeValue.of(metrics.STORE_UP, float(self.outbox.is_up))
+        yield GaugeValue.of(metrics.DROPPED, self.outbox.dropped, reason="store_away")
+        yield GaugeValue.of(metrics.DROPPED, self.outbox.late, reason="late_evidence")
         yield GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, self._watching.every_days * DAY_S)
         if self._watching.judge is not None:
-            yield from self._cause_gauges(self._watching.judge)
-        for state in states:
-            if state.kind == "slice" and (state.active or state.rising_since_s is not None):
-                labels = {"slice": slice_of(state.signal), "judge": state.judge}
-                yield GaugeValue.of(metrics.SLICE_ALARM_ACTIVE, state.active, **labels)
-                yield GaugeValue.of(
-                    metrics.SLICE_ALARM_EVIDENCE_SECONDS, state.evidence_s, **labels
-                )
-        for part in self._in_turn():
-            yield from part.gauges(self)
-
-    def _cause_gauges(self, judge: str) -> Iterator[GaugeValue]:
-        # All zero without an alarm: a gauge that is no longer set would keep its value.
-        known = self._cause
-        for cause in ("judge", "application", "unknown"):
-            is_it = known is not None and known.cause == cause
-            yield GaugeValue.of(metrics.ALARM_CAUSE, float(is_it), judge=judge, cause=cause)
+            # All zero without an alarm: a gauge that is no longer set would keep its value.
+            known = "" if self._cause is None else self._cause.cause
+            for cause in ("judge", "application", "unknown"):
+                labels = {"judge": self._watching.judge, "cause": cause}
+                yield GaugeValue.of(metrics.ALARM_CAUSE, float(known == cause), **labels)
+        for part in self.parts:
+            yield from part.gauges()
+            give_back()
 
     def snapshot(self) -> Snapshot:
         """Return every number as of the last tick."""
         states: list[AlarmState] = []
-        try:
-            states = self._states()
-        except StoreUnavailableError:
-            self._found = None
-        of_parts = (state for part in self.parts for state in part.alarm_states())
+        views: dict[str, Any] = {}
+        means: list[WindowedMean] = []
+        if (found := self._found) is not None:
+            with contextlib.suppress(StoreUnavailableError):  # the next tick says so
+                states += self._states(found)
+            means += self._means(found)
+            views |= self._slice_rates(found)
+        records: dict[str, object] = {}
+        for part in self.parts:
+            states += part.alarm_states()
+            views |= part.views()
+            records |= part.records()
+            give_back()
         return Snapshot(
-            means=tuple(self._means()),
+            means=tuple(means),
             totals=tuple(self._counted()),
-            alarms=(*states, *of_parts),
-            gauges=tuple(self._gauges(states)),
+            alarms=tuple(states),
+            gauges=tuple(self._gauges()),
             cause=self._cause,
-            views={name: view for part in self._in_turn() for name, view in part.views().items()},
-            records={name: each for part in self.parts for name, each in part.records().items()},
+            views=views,
+            records=records,
         )
 
     def joined_feedback(self) -> Sequence[JoinedFeedback]:
@@ -885,8 +731,10 @@ class Statistics:
             record_problem("state", f"{error}: what was added last is lost")
 
 
-def _recorded(found: interval.Estimate) -> Estimate:
+def _recorded(found: interval.Estimate | None) -> Estimate | None:
     """Return an estimate as records have it."""
+    if found is None:
+        return None
     return Estimate(
         mean=found.mean,
         lower=found.lower,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from ragmonitor.records import Cause, Report, Scored, evaluator_name
@@ -19,8 +19,8 @@ REFERENCES: Final = "anchors"
 """Old answers that were fine, and that the judge finds bad when it reads them again."""
 NO_JUDGE: Final = "none"
 """The judge of signals that need none."""
-Outcomes = Sequence[tuple[str, Outcome | None]]
-"""Every signal of a report with its outcome, hallucination first; None: there is no verdict."""
+Outcomes = Mapping[str, Outcome | None]
+"""Every signal of a report with its outcome; None: there is no verdict."""
 NO_VERDICT: Final = frozenset(
     (
         Cause.NOT_SAMPLED,
@@ -39,16 +39,6 @@ NO_VERDICT: Final = frozenset(
     )
 )
 """Causes that say nothing of the answer. The others say that the signal does not apply to it."""
-
-
-def slice_signal(signal: str, name: str) -> str:
-    """Return what the alarm of a slice is called: `hallucination{route=billing}`."""
-    return f"{signal}{{{name}}}"
-
-
-def slice_of(signal: str) -> str:
-    """Return the slice that such a signal names: `route=billing`; empty: it names none."""
-    return signal.partition("{")[2].rpartition("}")[0]
 
 
 def language_of(report: Report) -> str:
@@ -93,7 +83,7 @@ def _claimed(report: Report, verdict: bool | None) -> Outcome | None:
     return Outcome(1.0, float(verdict))
 
 
-def features(report: Report, found: Mapping[str, Outcome | None]) -> dict[str, float]:
+def features(report: Report, found: Outcomes) -> dict[str, float]:
     """Return what the built-in judge says of each signal, to predict another judge's verdict from.
 
     For hallucination that is its continuous risk. Signals of which it says nothing are left out.

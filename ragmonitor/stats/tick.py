@@ -11,7 +11,7 @@ import json
 import math
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,7 @@ from ragmonitor.stats.comparison import (
     e_bh,
     e_value,
 )
-from ragmonitor.stats.interval import Coverage, Estimate, Span, coverage, estimate, span
+from ragmonitor.stats.interval import Coverage, Estimate, coverage, estimate
 from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
 from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge
@@ -34,6 +34,8 @@ WATERMARK_S: Final = 600.0
 """A verdict that is later than this bets in no alarm: its draw has counted as fine."""
 LOOKBACK_S: Final = 1_800.0
 """Buckets of bets are kept for so long after they were closed."""
+RECENT_S: Final = 1_700.0
+"""Of so long ago there are bets, where the means of whole buckets say nothing yet."""
 LEARNED_S: Final = 30 * DAY_S
 MAX_EVENTS: Final = 100
 OBJECTIVES: Final = ("objective", "all")
@@ -46,21 +48,14 @@ class Watched:
     """A series that has an alarm."""
 
     series: str
-    """`hallucination`, or of a slice `hallucination|tenant=a`."""
+    """Its name in the sums."""
     objective: float | None = None
     """The mean badness that is accepted; None: it is learned."""
     share: float = 1.0
-    """The share of the false alarms that it has."""
+    """The share of all false alarms that are allowed; those of all together at most 1."""
     reserve: float = 0.0
     """The share of its threshold that is put aside for when the built-in judge's score rises."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What has an alarm, and how often all of them together may be false."""
-
-    watched: Sequence[Watched]
-    false_alarm_every_days: float = 30.0
+    higher_is_better: bool = False
 
 
 class AlarmEvent(NamedTuple):
@@ -77,17 +72,15 @@ class AlarmEvent(NamedTuple):
 class Shown(NamedTuple):
     """Where an alarm stands, as far as is known: open draws count as fine."""
 
-    evidence_days: float
-    threshold_days: float
-    is_active: bool
     objective: float | None
-    has_room: bool
-    """False: what is usual is nearly the worst, so that there is no alarm."""
+    """None: it is being learned, or what is usual is nearly the worst: there is no alarm then."""
+    learned: float
+    """The share of what it takes to learn the objective; 1: it is known."""
+    evidence_days: float = 0.0
+    is_active: bool = False
     raised_at_s: float = -1.0
     began_s: float = -1.0
     """When the rise began; -1: there is none."""
-    learned: float = 1.0
-    """The share of what it takes to learn the objective; 1: it is known."""
 
     @classmethod
     def of(cls, alarm: Alarm, ahead: Alarm, now_s: float) -> Shown:
@@ -98,16 +91,35 @@ class Shown(NamedTuple):
             ahead: With what came since, as if open draws were fine.
             now_s: By the store's clock.
         """
+        learned = 1.0 if alarm.learning is None else alarm.learning.share(now_s)
         return cls(
-            ahead.evidence,
-            alarm.threshold_days,
-            ahead.is_active,
             alarm.objective,
-            alarm.has_room,
+            learned,
+            ahead.evidence,
+            ahead.is_active,
             ahead.raised_at_s,
             ahead.began_s,
-            1.0 if alarm.learning is None else alarm.learning.share(now_s),
         )
+
+
+class Mean(NamedTuple):
+    """What is known of a series over a window."""
+
+    covered: Coverage
+    estimate: Estimate | None
+    """None: too little was observed."""
+
+    @classmethod
+    def of(cls, row: Sequence[float]) -> Mean | None:
+        """Return what sums say; None: there were no answers."""
+        covered = coverage(row)
+        return None if covered is None else cls(covered, estimate(row))
+
+    @classmethod
+    def load(cls, row: Sequence[Any]) -> Mean:
+        """Return what was kept as JSON."""
+        covered, known = row
+        return cls(Coverage(*covered), None if known is None else Estimate(*known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +130,8 @@ class Evaluation:
     events: Sequence[AlarmEvent]
     """Those of this tick."""
     alarms: Mapping[str, Shown]
-    means: Mapping[str, Mapping[str, Estimate]]
+    means: Mapping[str, Mapping[str, Mean]]
     """By window (`1h`, `24h`) and series."""
-    coverages: Mapping[str, Mapping[str, Coverage]]
-    """Likewise; of more series than have a mean."""
 
 
 @dataclass(slots=True)
@@ -132,8 +142,7 @@ class _Known:
     state: dict[str, Any] = field(default_factory=dict)
     alarms: dict[str, Alarm] = field(default_factory=dict)
     suspicions: dict[str, Suspicion] = field(default_factory=dict)
-    means: dict[str, dict[str, Estimate]] = field(default_factory=dict)
-    coverages: dict[str, dict[str, Coverage]] = field(default_factory=dict)
+    means: dict[str, dict[str, Mean]] = field(default_factory=dict)
     shown: bytes = b""
 
 
@@ -141,35 +150,34 @@ class Tick:
     """Evaluates the sums of a service, in any number of processes at once.
 
     >>> from ragmonitor.store import Memory
-    >>> tick = Tick(Memory(lambda: 1_000.0), Plan(watched=[Watched(series="refusal")]))
+    >>> tick = Tick(Memory(lambda: 1_000.0), [Watched(series="refusal")])
     >>> tick.run().alarms["refusal"].objective is None
     True
     """
 
-    def __init__(self, store: Store, plan: Plan) -> None:
+    def __init__(
+        self,
+        store: Store,
+        watched: Sequence[Watched] = (),
+        *,
+        false_alarm_every_days: float = 30.0,
+    ) -> None:
         """Touch nothing yet.
 
         Args:
             store: Whose sums are evaluated.
-            plan: As this process was told. Of several processes the last one that began decides.
+            watched: What has an alarm, as this process was told. Of several processes the last one
+                that began decides.
+            false_alarm_every_days: How often all alarms together may be false.
         """
-        self._store, self._plan = store, plan
-        self._holder = uuid.uuid4().hex
+        self._store, self._watched = store, watched
+        self._every_days = false_alarm_every_days
+        self.holder = uuid.uuid4().hex
+        """Name of this process."""
         self._is_announced = False
         self._known = _Known()
         self._objectives: dict[str, float | None] = {}
         self._hours: dict[str, Rows] = {}
-
-    def watch(self, watched: Sequence[Watched]) -> None:
-        """Watch other series from the next evaluation on: slices come as they are admitted."""
-        if watched != self._plan.watched:
-            self._plan = replace(self._plan, watched=watched)
-            self._is_announced = False
-
-    @property
-    def objectives(self) -> Mapping[str, float | None]:
-        """The objectives that hold for the service, by series, as they were read last."""
-        return self._objectives
 
     def look(self) -> Evaluation:
         """Return what another process found last. Raises `StoreUnavailableError`."""
@@ -178,7 +186,7 @@ class Tick:
             self._load(version, state)
         known = self._known
         shown = {s: Shown(*each) for s, each in json.loads(known.shown or b"{}").items()}
-        return Evaluation(self._store.now(), (), shown, known.means, known.coverages)
+        return Evaluation(self._store.now(), (), shown, known.means)
 
     def run(self, *, is_due: bool = False) -> Evaluation | None:
         """Evaluate; None: another process has the lease, or was faster.
@@ -191,7 +199,7 @@ class Tick:
             StoreUnavailableError: Nothing has changed, or all of it.
         """
         self._announce()
-        if not self._store.lease(self._holder):
+        if not self._store.lease(self.holder):
             return None
         now_s = self._store.now()
         version, state = self._store.state()
@@ -201,12 +209,12 @@ class Tick:
         return self._evaluate(known, now_s, is_due=is_due)
 
     def _announce(self) -> None:
-        """Write the objectives of the plan once: the service has one for each series."""
+        """Write the objectives once: the service has one for each series."""
         if self._is_announced:
             return
         row = self._store.row(*OBJECTIVES)
         known = json.loads(row or b"{}")
-        told = known | {each.series: each.objective for each in self._plan.watched}
+        told = known | {each.series: each.objective for each in self._watched}
         # Where another process was faster it is tried again at the next tick.
         self._is_announced = told == known or self._store.keep(
             *OBJECTIVES, json.dumps(told).encode(), expected=row
@@ -214,17 +222,15 @@ class Tick:
 
     def _load(self, version: int, state: dict[str, Any]) -> None:
         rows = self._store.rows("tick")
-        known = self._known = _Known(version, state, shown=rows.get("shown", b""))
+        known = self._known = _Known(version, state, shown=rows.get("states", b""))
         for name, row in rows.items():
             kind, _, key = name.partition(":")
             if kind == "alarm":
                 known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
             elif kind == "suspicion":
                 known.suspicions[key] = Suspicion.load(row)
-            elif kind == "means":
-                known.means[key] = {s: Estimate(*each) for s, each in json.loads(row).items()}
-            elif kind == "coverage":
-                known.coverages[key] = {s: Coverage(*each) for s, each in json.loads(row).items()}
+            elif kind == "window":
+                known.means[key] = {s: Mean.load(each) for s, each in json.loads(row).items()}
         self._objectives = {}
 
     def _evaluate(self, known: _Known, now_s: float, *, is_due: bool) -> Evaluation | None:
@@ -242,7 +248,7 @@ class Tick:
             self._objectives = json.loads(store.row(*OBJECTIVES) or b"{}")
         events: list[AlarmEvent] = []
         alarms: dict[str, Shown] = {}
-        for each in self._plan.watched:
+        for each in self._watched:
             suspicions = self._suspicions(known, each, bets, closing, rows)
             alarm = self._alarm(known, each)
             before_s = alarm.raised_at_s
@@ -267,7 +273,7 @@ class Tick:
         moves, drops = self._folding(now_s, names, last, is_minute=is_minute)
         shown = json.dumps(alarms).encode()
         if shown != known.shown:
-            rows["shown"] = known.shown = shown
+            rows["states"] = known.shown = shown
         known.state = state | {
             "closed": last,
             "compared": compared,
@@ -282,13 +288,13 @@ class Tick:
                 return None
             known.version += 1
         self._known = known
-        return Evaluation(now_s, events, alarms, known.means, known.coverages)
+        return Evaluation(now_s, events, alarms, known.means)
 
     # --- alarms ---------------------------------------------------------------------------------
 
     def _alarm(self, known: _Known, each: Watched) -> Alarm:
         """Return an alarm, in line with the objective that holds for the service."""
-        threshold_days = self._plan.false_alarm_every_days / each.share
+        threshold_days = self._every_days / each.share
         reserve = each.reserve * threshold_days
         objective = self._objectives.get(each.series, each.objective)
         alarm = known.alarms.get(each.series)
@@ -343,14 +349,11 @@ class Tick:
         for name, window in windows.items():
             # Slices once a minute: quantiles are most of what a tick with many series takes.
             wanted = {s: row for s, row in window.items() if is_minute or "|" not in s}
-            found = {s: each for s, row in wanted.items() if (each := estimate(row))}
+            found = {s: each for s, row in wanted.items() if (each := Mean.of(row))}
             if not is_minute:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
-            rows[f"means:{name}"] = json.dumps(found).encode()
-            covered = {s: of for s, row in window.items() if (of := coverage(row))}
-            known.coverages[name] = covered
-            rows[f"coverage:{name}"] = json.dumps(covered).encode()
+            rows[f"window:{name}"] = json.dumps(found).encode()
 
     def _add_hours(self, day: Rows, now_s: float) -> None:
         """Add the folded hours; those that are older than two are read once in ten minutes."""
@@ -367,27 +370,26 @@ class Tick:
             merge(day, rows)
         self._hours = {k: rows for k, rows in self._hours.items() if k.endswith(f":{turn}")}
 
-    def since(self, since_s: float) -> dict[str, Estimate]:
-        """Return the means of all answers since a moment, to the bucket: what an alarm says."""
-        return _means(self.sums(since_s))
+    def level(self, each: Watched, since_s: float, until_s: float = math.inf) -> Estimate | None:
+        """Return the mean of a series within a time; None: too little is known.
 
-    def between(self, since_s: float, until_s: float) -> dict[str, Estimate]:
-        """Return the means of the buckets that lie within a time."""
-        return _means(self.sums(since_s, until_s))
-
-    def span(self, series: str, since_s: float) -> Span | None:
-        """Return the verdicts since a moment, to the bucket; None: there are none."""
-        row = self.sums(since_s).get(series)
-        return None if row is None else span(row)
-
-    def recent(self, series: str, since_s: float, until_s: float = math.inf) -> Estimate | None:
-        """Return the mean *badness* by the bets of the last half an hour, to ten seconds.
-
-        Verdicts have their importance weights, and each group counts as one. None: there are none,
-        or bets are not kept for so long.
+        Of the last half an hour it is that of the bets, to ten seconds: verdicts have their
+        importance weights, and each group counts as one. Else it is that of the buckets that lie
+        within the time, or of what there are bets of.
         """
-        if since_s < self._store.now() - LOOKBACK_S:
-            return None
+        oldest_s = self._store.now() - RECENT_S
+        if since_s < oldest_s:
+            row = self.sums(since_s, until_s).get(each.series)
+            known = None if row is None else estimate(row)
+            if known is not None:
+                return known
+        found = self._by_bets(each.series, max(since_s, oldest_s), until_s)
+        if found is None or not each.higher_is_better:
+            return found
+        return found._replace(mean=1 - found.mean, lower=1 - found.upper, upper=1 - found.lower)
+
+    def _by_bets(self, series: str, since_s: float, until_s: float) -> Estimate | None:
+        """Return the mean *badness* by the bets within a time."""
         times = [t for t in self._store.names("b") if since_s < t + BET_S <= until_s]
         bets = self._bets(times).get(series, {})
         cells = [cell for group, cell in bets.items() if group != ALL and cell[WEIGHT] > 0]
@@ -532,10 +534,6 @@ class Tick:
                 ended = [t for t in self._store.names(kind) if t + width < now_s - after]
                 drops += [f"{kind}{t}" for t in ended]
         return moves, drops
-
-
-def _means(sums: Rows) -> dict[str, Estimate]:
-    return {series: each for series, row in sums.items() if (each := estimate(row))}
 
 
 def _advance(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from ragmonitor.store.interface import MAX_VALUES, Store
@@ -17,23 +17,16 @@ class Admission:
     Admission is for good, so that a full dimension is asked for no more.
     """
 
-    def __init__(self, store: Store, dimensions: Sequence[str] | None = None) -> None:
-        """Begin without asking.
-
-        Args:
-            store: Where values are admitted, once for all processes.
-            dimensions: The attributes that slices are made of; None: all.
-        """
+    def __init__(self, store: Store) -> None:
+        """Begin without asking; the store admits values once for all processes."""
         self._store = store
-        self._dimensions = None if dimensions is None else tuple(dimensions)
         self._known: dict[str, frozenset[str]] = {}
         self._full: set[str] = set()
 
     def slices(self, attributes: Mapping[str, str]) -> tuple[str, ...]:
         """Return the slices that an answer is in. Raises `StoreUnavailableError`."""
         found = []
-        for dimension in attributes if self._dimensions is None else self._dimensions:
-            value = attributes.get(dimension)
+        for dimension, value in attributes.items():
             if not value:
                 continue
             known = self._known.get(dimension, frozenset())

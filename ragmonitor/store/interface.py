@@ -19,7 +19,7 @@ MAX_SLICES: Final = 100
 MAX_ROW_BYTES: Final = 256 * 1024
 MAX_ROWS: Final = 1_000
 SETTLED_S: Final = 3_600
-"""A record that was settled is known for so long at least, and for twice as long at most."""
+"""A record that was settled is known for so long."""
 
 
 class StoreUnavailableError(RagMonitorError):
@@ -42,7 +42,7 @@ class Settlement(NamedTuple):
     """What became of a record."""
 
     id: str
-    """Of the record; of two settlements of one id one is added. Empty: it is not remembered."""
+    """Of the record; of two settlements of one id one is added."""
     entry: str = ""
     """Its number on the stream of records, which is acknowledged; empty: it is on none."""
     decision: str = ""
@@ -86,15 +86,12 @@ class Store(Protocol):
     def now(self) -> float:
         """Return the time that orders everything, in seconds since the epoch."""
 
-    def add(
-        self, increments: Increments, settlements: Sequence[Settlement] = (), *, consumer: str = ""
-    ) -> Added:
+    def add(self, increments: Increments, settlements: Sequence[Settlement] = ()) -> Added:
         """Add everything in one transaction, or nothing.
 
         Args:
             increments: Sums by bucket.
             settlements: What became of the records that they are of.
-            consumer: The name under which the stream's entries were taken.
         """
 
     def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
@@ -173,7 +170,7 @@ class Store(Protocol):
 
 def decision_of(row: bytes | None) -> Decision | None:
     """Return the decision that a row holds: the draw's bucket, a blank, and the text."""
-    if row is None:
+    if not row:
         return None
     bucket, _, text = row.decode().partition(" ")
     return Decision(int(bucket), text)

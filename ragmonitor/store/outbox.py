@@ -1,95 +1,177 @@
-"""Increments that wait while the store is away: in bounded memory, counted."""
+"""Sums that wait to be added to the store: each exactly once, in bounded memory, counted."""
 
 from __future__ import annotations
 
-import os
-import threading
 import uuid
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 
-from ragmonitor.store.buckets import Increments, merge_buckets
-from ragmonitor.store.interface import Settlement, Store, StoreUnavailableError
+from ragmonitor.store.buckets import TOTALS, Increments, Rows, merge, merge_buckets
+from ragmonitor.store.interface import Decision, Settlement, Store, StoreUnavailableError
 
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
+MAX_BATCH: Final = 500
+"""Settlements of one call: each declares a key."""
 _ROW_BYTES: Final = 200
 """A list, a name and their places in tables."""
 _FLOAT_BYTES: Final = 32
 
 
-class Outbox:
-    """Adds increments to a store, each exactly once, and keeps them while it is away.
+class Draw(Protocol):
+    """A drawn answer, which learns the bucket of its draw from the store."""
 
-    What waits is added up, so that it takes the place of buckets and series and not of answers. A
-    call that failed may have added all the same; so each batch has an id, which the store settles.
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Owed:
+    settlement: Settlement
+    increments: Increments
+    draws: Sequence[Draw]
+
+
+class Outbox:
+    """Adds sums to a store, each exactly once, and keeps them while it is away.
+
+    What a process adds up for itself waits in one batch, that takes the place of buckets and series
+    and not of answers. The sums of an answer that came by a stream go to the store in the
+    transaction that settles its record, which several workers may be given, at any moment: the
+    store refuses those of a record that is settled. A draw is settled too, with what was decided;
+    whoever takes the record over reads that, and draws no second time.
+
+    `begin`, `waits` and `end` may be called from another thread than the rest.
     """
 
     def __init__(self, store: Store, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
         """Begin with nothing.
 
         Args:
-            store: Where increments go.
-            max_bytes: The memory that those may take which wait.
+            store: Where sums go.
+            max_bytes: The memory that a process's own sums may take.
         """
         self._store, self._max_bytes = store, max_bytes
-        self._begin()
-
-    def _begin(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._sent: Increments = {}
-        """A batch that was sent and perhaps not added."""
-        self._id = ""
         self._waiting: Increments = {}
+        self._draws: list[Draw] = []
+        self._owed: list[_Owed] = []
+        self._own = ""
+        """Id of the process's own batch that was sent and perhaps not added; empty: there is none.
+        A call that failed may have added all the same; so each batch has an id."""
+        self._in_hand: dict[str, tuple[str, Decision | None]] = {}
+        self.taken_over: set[str] = set()
+        """Ids of answers that another process has drawn meanwhile: it settles them, or dies of
+        them."""
         self.is_up = True
         """Whether the last call reached the store."""
         self.dropped = 0
-        """Calls of `add` whose increments found no room, and batches that no store can take."""
+        """Calls of `add` whose sums found no room, and batches that no store can take."""
         self.late = 0
         """Bets that came after their bucket was closed, and count in no alarm."""
 
-    def _mine(self) -> threading.Lock:
-        """Return the lock; a forked child begins anew, and what waits is its parent's."""
-        if os.getpid() != self._pid:
-            self._begin()
-        return self._lock
+    # --- records of a stream --------------------------------------------------------------------
 
-    def add(self, increments: Increments) -> int:
-        """Add increments and what waits; return the bucket of draws, -1: the store is away."""
-        with self._mine():
-            if self.waiting_bytes + size_bytes(increments) > self._max_bytes:
-                self.dropped += 1
-            else:
-                merge_buckets(self._waiting, increments)
-            return self._flush()
+    def begin(self, id_: str, entry: str, *, is_again: bool) -> None:
+        """Have an answer in hand. Raises `StoreUnavailableError`.
 
-    def flush(self) -> int:
-        """Try to add what waits; return as `add` does."""
-        with self._mine():
-            return self._flush()
+        Args:
+            id_: Of the answer.
+            entry: Its number on the stream, if the store's transaction may acknowledge it.
+            is_again: Somebody had it before, who may have drawn it.
+        """
+        decision = self._store.decisions([id_])[0] if is_again else None
+        self._in_hand[id_] = entry, decision
+
+    def drawn_before(self, id_: str) -> Decision | None:
+        """Return how somebody drew an answer who has not settled it; None: nobody did."""
+        return self._in_hand.get(id_, ("", None))[1]
+
+    def owe(
+        self, id_: str, increments: Increments, *, decision: str = "", draws: Sequence[Draw] = ()
+    ) -> None:
+        """Add the sums of a draw with what was decided, or the last ones of an answer.
+
+        Args:
+            id_: Of an answer that is in hand.
+            increments: Its sums.
+            decision: Of a draw; empty: the answer's record is settled.
+            draws: The answer, if it is drawn.
+        """
+        if id_ in self._in_hand and id_ not in self.taken_over:
+            settlement = Settlement(id_, self._in_hand[id_][0], decision)
+            self._owed.append(_Owed(settlement, increments, draws))
+
+    def waits(self, id_: str) -> bool:
+        """Return whether sums of an answer are still to be added."""
+        return any(each.settlement.id == id_ for each in self._owed)
+
+    def end(self, id_: str) -> None:
+        """Forget an answer of which nothing more is owed."""
+        self._in_hand.pop(id_, None)
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def add(self, increments: Increments, draws: Sequence[Draw] = ()) -> None:
+        """Add a process's own sums to those that wait."""
+        if self.waiting_bytes + size_bytes(increments) > self._max_bytes:
+            self.dropped += 1
+        else:
+            merge_buckets(self._waiting, increments)
+            self._draws += draws
 
     @property
     def waiting_bytes(self) -> int:
-        """The memory that waiting increments take, more or less."""
-        return size_bytes(self._sent) + size_bytes(self._waiting)
+        """The memory that waiting sums take, more or less."""
+        owed = sum(size_bytes(each.increments) for each in self._owed)
+        return size_bytes(self._waiting) + owed
 
-    def _flush(self) -> int:
-        bucket = -1
-        while self._sent or self._waiting:
-            if not self._sent:
-                self._sent, self._waiting, self._id = self._waiting, {}, uuid.uuid4().hex
+    def flush(self) -> Rows:
+        """Send what waits, as far as the store is there; return the totals that were added."""
+        totals: Rows = {}
+        while self._next():
+            batch, sums = self._owed[:MAX_BATCH], Increments()
+            for each in batch:
+                merge_buckets(sums, each.increments)
             try:
-                added = self._store.add(self._sent, [Settlement(self._id)])
+                added = self._store.add(sums, [each.settlement for each in batch])
+                if added.refused:
+                    self._refuse([each for each in batch if each.settlement.key in added.refused])
+                    continue
             except StoreUnavailableError:
                 self.is_up = False
-                return -1
+                return totals
             except Exception:  # raised again: tried again it would fail for ever
-                self._sent = {}
+                self._owed = self._owed[len(batch) :]
                 self.dropped += 1
                 raise
-            bucket, self._sent = added.bucket, {}  # refused: an earlier try had added it
             self.late += added.late
+            merge(totals, sums.get(TOTALS, {}))
+            self._owed = self._owed[len(batch) :]
+            for draw in (draw for each in batch for draw in each.draws):
+                draw.bucket = added.bucket
         self.is_up = True
-        return bucket
+        return totals
+
+    def _next(self) -> bool:
+        """Return whether there is something to send, the process's own batch included."""
+        if self._waiting and not self.waits(self._own):
+            self._own = uuid.uuid4().hex
+            self._owed.append(_Owed(Settlement(self._own), self._waiting, self._draws))
+            self._waiting, self._draws = {}, []
+        return bool(self._owed)
+
+    def _refuse(self, refused: Sequence[_Owed]) -> None:
+        """Leave out what the store has: of this process, after a lost reply, or of another."""
+        ids = list({each.settlement.id for each in refused})
+        for id_, found in zip(ids, self._store.decisions(ids), strict=True):
+            own = [each for each in self._owed if each.settlement.id == id_]
+            left_out = own
+            if found is not None and own[0].settlement.decision == found.text:
+                left_out = own[:1]
+                for draw in own[0].draws:
+                    draw.bucket = found.bucket
+            elif found is not None:
+                self.taken_over.add(id_)
+            self._owed = [each for each in self._owed if each not in left_out]
 
 
 def size_bytes(increments: Increments) -> int:

@@ -33,7 +33,7 @@ TIMEOUT_S: Final = 1.0
 """The limit of one command."""
 DOWN_S: Final = 5.0
 """After a command that failed the next one is tried so much later."""
-MAX_GUESSES: Final = 5
+TRIES: Final = 5
 SENTINEL: Final = "redis+sentinel"
 SHORT_S: Final = 2 * DAY_S
 LONG_S: Final = 90 * DAY_S
@@ -45,8 +45,7 @@ class Redis(RowsOfStore):
     """Sums that machines share.
 
     All keys of a service are in one slot of a cluster, and declared. The server's clock names the
-    bucket of draws, whose key is declared by a guess: this process's clock, and what it was off at
-    the last call. The script refuses a wrong guess and says the time.
+    bucket of draws; the script refuses one that is closed.
     """
 
     place = "Redis"
@@ -67,7 +66,7 @@ class Redis(RowsOfStore):
             name: client.register_script("#!lua flags=allow-oom\n" + getattr(scripts, name))
             for name in ("ADD", "COMMIT", "KEEP")
         }
-        self._ahead_s, self._closed = 0.0, -1
+        self._closed = -BET_S
         self._down_until_s, self._why = 0.0, ""
 
     def key(self, name: str) -> str:
@@ -102,34 +101,25 @@ class Redis(RowsOfStore):
 
     # --- sums -----------------------------------------------------------------------------------
 
-    def add(
-        self, increments: Increments, settlements: Sequence[Settlement] = (), *, consumer: str = ""
-    ) -> Added:
+    def add(self, increments: Increments, settlements: Sequence[Settlement] = ()) -> Added:
         rows, ended = _packed_rows(increments), _msgpack(settlements)
-        for _ in range(MAX_GUESSES):
-            now_s = time.time() + self._ahead_s
-            hour, bucket = int(now_s // 3600), int(now_s // BET_S) * BET_S
-            if self._closed >= bucket:
-                bucket = self._closed + BET_S
-            keys = {
-                name: f"{name}{hour}" if name == "settled" else name
-                for name in ("state", "names", "records", "settled", f"b{bucket}", *increments)
-            }
-            keys["settled before"] = f"settled{hour - 1}"
-            keys |= {f"open{each.id}": f"open{each.id}" for each in settlements}
+        for _ in range(TRIES):
+            bucket = max(int(self.now() // BET_S) * BET_S, self._closed + BET_S)
+            keys = ["state", "names", "records", f"b{bucket}", *increments]
+            keys += [f"record{each.id}" for each in settlements]
             declared = _msgpack([(name, _life_s(name)) for name in keys])
-            arguments = [declared, consumer, hour, bucket, rows, ended]
-            outcome, reply, *more = self._run("ADD", keys.values(), arguments)
+            arguments = [declared, bucket, rows, ended, int(DAY_S), SETTLED_S]
+            outcome, found = self._run("ADD", keys, arguments)
             if outcome == 0:
-                return Added(int(reply), late=int(more[0]))
+                return Added(bucket, late=int(found))
             if outcome == 1:
-                return Added(-1, frozenset(each.decode() for each in reply))
-            self._ahead_s, self._closed = float(reply) - time.time(), int(more[0])
-        raise StoreUnavailableError("the clock of the Redis server runs otherwise than ours")
+                return Added(-1, frozenset(each.decode() for each in found))
+            self._closed = int(found)
+        raise StoreUnavailableError("the clock of the Redis server stands still")
 
     def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
         with self._asking():
-            found = self.client.mget([f"{self._prefix}open{i}" for i in ids]) if ids else []
+            found = self.client.mget([f"{self._prefix}record{i}" for i in ids]) if ids else []
         return [decision_of(each) for each in found]
 
     def names(self, kind: str) -> list[int]:
@@ -261,10 +251,6 @@ def connect(url: str) -> tuple[Any, Errors]:
 
 def _life_s(name: str) -> int:
     """Return for how many seconds a key lives after its last writing."""
-    if name == "settled":
-        return 2 * SETTLED_S
-    if name.startswith("open"):
-        return DAY_S
     is_long = name in ("state", "names", "rows", TOTALS) or name[0] == "q"
     return int(LONG_S if is_long else SHORT_S)
 

@@ -29,36 +29,28 @@ local function named(name)
   redis.call('EXPIRE', keys[name], lives[name])
 end
 """
-# ARGV: declared names, consumer, the hour and the bucket by the client's guess of the server's
-# clock, increments, settlements. Returns 0, the bucket and the number of late bets; 1 and what is
-# refused; 2, the time and the last closed bucket where the guess is wrong.
+# ARGV: declared names, the bucket of draws, increments, settlements. Returns 0 and the number of
+# late bets; 1 and what is refused; 2 and the last closed bucket where that of draws is closed.
 ADD: Final = (
     _COMMON
     + """
 declare(cmsgpack.unpack(ARGV[1]))
-local consumer, hour, current = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local time = redis.call('TIME')
-local now = tonumber(time[1])
+local current = tonumber(ARGV[2])
 local closed = tonumber(redis.call('HGET', keys['state'], 'closed') or '-1')
-local bucket = math.floor(now / 10) * 10
-if closed >= bucket then bucket = closed + 10 end
-if bucket ~= current or math.floor(now / 3600) ~= hour then
-  return {2, time[1] .. '.' .. string.format('%06d', time[2]), tostring(closed)}
-end
-local increments, settlements = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
-local refused = {}
-for _, each in ipairs(settlements) do
-  local id, entry, decision = each[1], each[2], each[3]
-  local is_ours = entry == '' or consumer == '' or
-    #redis.call('XPENDING', keys['records'], 'workers', entry, entry, 1, consumer) > 0
-  local is_settled = id ~= '' and (redis.call('SISMEMBER', keys['settled'], id) == 1
-    or redis.call('SISMEMBER', keys['settled before'], id) == 1)
-  if is_settled and is_ours and entry ~= '' then  -- put twice by its producer
+if closed >= current then return {2, closed} end
+local increments, settlements = cmsgpack.unpack(ARGV[3]), cmsgpack.unpack(ARGV[4])
+local function acknowledge(entry)
+  if entry ~= '' then
     redis.call('XACK', keys['records'], 'workers', entry)
     redis.call('XDEL', keys['records'], entry)
   end
-  local is_drawn = decision ~= '' and redis.call('EXISTS', keys['open' .. id]) == 1
-  if is_settled or is_drawn or not is_ours then
+end
+local refused = {}
+for _, each in ipairs(settlements) do
+  local id, entry, decision = each[1], each[2], each[3]
+  local known = redis.call('GET', keys['record' .. id])
+  if known == '' then acknowledge(entry) end  -- put twice by its producer
+  if known and (known == '' or decision ~= '') then
     table.insert(refused, entry ~= '' and entry or id)
   end
 end
@@ -79,20 +71,13 @@ for name in pairs(seen) do named(name) end
 for _, each in ipairs(settlements) do
   local id, entry, decision = each[1], each[2], each[3]
   if decision ~= '' then
-    redis.call('SET', keys['open' .. id], current .. ' ' .. decision, 'EX', lives['open' .. id])
+    redis.call('SET', keys['record' .. id], current .. ' ' .. decision, 'EX', ARGV[5])
   else
-    if id ~= '' then
-      redis.call('DEL', keys['open' .. id])
-      redis.call('SADD', keys['settled'], id)
-      redis.call('EXPIRE', keys['settled'], lives['settled'])
-    end
-    if entry ~= '' then
-      redis.call('XACK', keys['records'], 'workers', entry)
-      redis.call('XDEL', keys['records'], entry)
-    end
+    redis.call('SET', keys['record' .. id], '', 'EX', ARGV[6])
+    acknowledge(entry)
   end
 end
-return {0, current, late}
+return {0, late}
 """
 )
 # ARGV: declared names, version, last closed bucket, document, moves, drops, increments, rows.

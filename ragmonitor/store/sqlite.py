@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.runtime.guard import record_problem
-from ragmonitor.store.buckets import Increments, Rows, packed, place, unpacked
+from ragmonitor.store.buckets import DAY_S, Increments, Rows, packed, place, unpacked
 from ragmonitor.store.interface import (
     ANY,
     MAX_ROWS,
@@ -33,8 +33,6 @@ from ragmonitor.store.shared import RowsOfStore
 BUSY_S: Final = 1.0
 """A process waits so long at most for others that write."""
 SWEEP_EACH_S: Final = 600.0
-MAX_OPEN: Final = 100_000
-"""Writings after which a decision is forgotten whose worker died."""
 APPLICATION_ID: Final = 0x5241474D
 """`RAGM`, in the header of the file."""
 NETWORK_FILE_SYSTEMS: Final = frozenset(
@@ -52,8 +50,8 @@ CREATE TABLE IF NOT EXISTS rows (
   written INTEGER PRIMARY KEY, service TEXT, kind TEXT, key TEXT, row BLOB,
   UNIQUE (service, kind, key)
 );
-CREATE TABLE IF NOT EXISTS settled (
-  service TEXT, id TEXT, at REAL, PRIMARY KEY (service, id)
+CREATE TABLE IF NOT EXISTS records (
+  service TEXT, id TEXT, at REAL, decision BLOB, PRIMARY KEY (service, id)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS meta (
   service TEXT PRIMARY KEY, version INTEGER, closed INTEGER, state TEXT
@@ -78,11 +76,9 @@ _COMMIT: Final = (
     " WHERE service = ?1 AND version = ?4"
 )
 _KEYS: Final = "SELECT key FROM rows WHERE service = ?1 AND kind = ?2 ORDER BY written"
-_FORGET_OPEN: Final = (
-    "DELETE FROM rows WHERE service = ?1 AND kind = 'open'"
-    " AND written < (SELECT max(written) FROM rows) - ?2"
+_FORGET_RECORDS: Final = (
+    "DELETE FROM records WHERE service = ?1 AND at < ?2 AND (decision = x'' OR at < ?3)"
 )
-
 _FORGET_OLDEST: Final = (
     "DELETE FROM rows WHERE written IN (SELECT written FROM rows WHERE service = ?1 AND kind = ?2"
     " ORDER BY written DESC LIMIT -1 OFFSET ?3)"
@@ -226,31 +222,26 @@ class Sqlite(RowsOfStore):
 
     # --- sums -----------------------------------------------------------------------------------
 
-    def add(
-        self,
-        increments: Increments,
-        settlements: Sequence[Settlement] = (),
-        *,
-        consumer: str = "",  # noqa: ARG002 - records are not on a stream
-    ) -> Added:
+    def add(self, increments: Increments, settlements: Sequence[Settlement] = ()) -> Added:
         with self._transaction():
-            if refused := frozenset(each.key for each in settlements if self._is_known(each)):
-                return Added(-1, refused)
+            known = zip(settlements, self._records([each.id for each in settlements]), strict=True)
+            # A decision may still be settled; it is empty once it was.
+            refused = [
+                each for each, row in known if row is not None and (each.decision or not row)
+            ]
+            if refused:
+                return Added(-1, frozenset(each.key for each in refused))
             placed = place(increments, self.now(), self._closed())
             self._add(placed.increments)
             for each in settlements:
-                if each.decision:
-                    self._write("open", each.id, f"{placed.bucket} {each.decision}".encode())
-                elif each.id:
-                    self._write("open", each.id, None)
-                    self._change("INSERT INTO settled VALUES (?, ?, ?)", each.id, self.now())
+                row = f"{placed.bucket} {each.decision}".encode() if each.decision else b""
+                insert = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)"
+                self._change(insert, each.id, self.now(), row)
         return Added(placed.bucket, late=placed.late)
 
-    def _is_known(self, each: Settlement) -> bool:
-        """Return whether a record was settled, or drawn if it is drawn now."""
-        if self._ask("SELECT 1 FROM settled WHERE service = ? AND id = ?", each.id):
-            return True
-        return bool(each.decision) and self.row("open", each.id) is not None
+    def _records(self, ids: Sequence[str]) -> list[bytes | None]:
+        query = "SELECT decision FROM records WHERE service = ? AND id = ?"
+        return [next((row for (row,) in self._ask(query, each)), None) for each in ids]
 
     def _add(self, increments: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
         with self._opened() as db:
@@ -267,7 +258,7 @@ class Sqlite(RowsOfStore):
         return int(self._ask("SELECT closed FROM meta WHERE service = ?")[0][0])
 
     def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
-        return [decision_of(self.row("open", each)) for each in ids]
+        return [decision_of(each) for each in self._records(ids)]
 
     def names(self, kind: str) -> list[int]:
         found = [name for (name,) in self._ask(_NAMES, kind, f"{kind}~")]
@@ -305,9 +296,8 @@ class Sqlite(RowsOfStore):
                 self._write("tick", key, row)
             now_s = self.now()
             if not 0 <= now_s - self._swept_s < SWEEP_EACH_S:  # it reads the whole table
-                self._swept_s, before_s = now_s, now_s - 2 * SETTLED_S
-                self._change("DELETE FROM settled WHERE service = ? AND at < ?", before_s)
-                self._change(_FORGET_OPEN, MAX_OPEN)
+                self._swept_s = now_s
+                self._change(_FORGET_RECORDS, now_s - SETTLED_S, now_s - DAY_S)
         return True
 
     # --- small histories ------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from ragmonitor.stats.sums import (  # noqa: E402
     bin_of,
 )
 from ragmonitor.stats.suspicion import Suspicion  # noqa: E402
-from ragmonitor.stats.tick import Plan, Tick, Watched  # noqa: E402
+from ragmonitor.stats.tick import Tick, Watched  # noqa: E402
 from ragmonitor.store import (  # noqa: E402
     BET_S,
     DAY_S,
@@ -609,9 +609,9 @@ def _gate_process(place: str, seconds: float, results: Any) -> None:
     series = [s for name in names for s in (name, *(f"{name}|t={t}" for t in range(20)))]
     tick = Tick(
         store,
-        Plan(watched=[Watched(series=s, objective=0.05, share=1 / len(series)) for s in series]),
+        [Watched(series=s, objective=0.05, share=1 / len(series)) for s in series],
     )
-    rng, admission = random.Random(), Admission(store, ["t"])
+    rng, admission = random.Random(), Admission(store)
     adds: list[float] = []
     waiting: list[Any] = []
     spent, errors, evaluated = 0.0, 0, 0

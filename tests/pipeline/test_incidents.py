@@ -89,13 +89,13 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
 
 
 @pytest.mark.parametrize("worker", ["thread", "process"])
-def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(tmp_path, worker):
-    """A quarter of the answers, while the rate of all keeps to its objective; wherever it runs."""
+def test_a_route_that_got_worse_is_named(tmp_path, worker):
+    """By the incident of all answers, and not by a series; wherever it runs."""
     with Monitor(
         "shop",
         judge=JUDGE,
         sample=1.0,
-        objectives={"hallucination": 0.6},
+        objectives={"hallucination": 0.1},
         alarms=AlarmSettings(
             signals=("hallucination",),
             false_alarm_every_days=1.0,
@@ -115,23 +115,16 @@ def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(
                     i.retrieved([Chunk(text=CHUNK, id="policy")])
                     i.answered(answer)
 
-        for _ in range(4):  # a slice has an alarm once it has fifty verdicts
-            answer(is_since=False)
+        answer(is_since=False)
         assert monitor.flush(60)
         answer_until_alarmed(monitor, answer)
         listed, _ = get(f"{monitor.ui_url}incidents.json")
         (incident,) = json.loads(listed)["incidents"]
         page, _ = get(f"{monitor.ui_url}incidents/{incident['id']}.md?lang=zh")
-        state, _ = get(f"{monitor.metrics_url}.json")
         metrics = urllib.request.urlopen(monitor.metrics_url, timeout=10).read().decode()
-    assert [each["signal"] for each in incident["alarms"]] == ["hallucination{route=billing}"]
+    assert [each["signal"] for each in incident["alarms"]] == ["hallucination"]
     assert incident["cause"]["kind"] == "slice"
     assert incident["cause"]["name"] == "route=billing"
-    assert "幻觉率 · route=billing" in page
-    (service,) = json.loads(state)["services"]
-    known = {each["signal"]: each for each in service["alarms"]}
-    assert known["hallucination{route=billing}"]["active"]
-    assert known["hallucination{route=billing}"]["kind"] == "slice"
-    assert 'ragmonitor_slice_alarm_active{judge="renamed",' in metrics
-    assert 'slice="route=billing"} 1.0' in metrics
+    assert "route=billing" in page
+    assert "billing" not in metrics
     assert "user_id" not in metrics

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from ragmonitor import JsonLines, Monitor
-from ragmonitor.settings import EstimationSettings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
@@ -42,12 +41,8 @@ def scored(**options):
             "end with it",
         ),
         (lambda place: {"exporters": [JsonLines(place)]}, "reports are lost until it can"),
-        (
-            lambda place: {"estimation": EstimationSettings(human_labels=place)},
-            "does not correct the hallucination rate",
-        ),
     ],
-    ids=["state", "jsonl", "human labels"],
+    ids=["state", "jsonl"],
 )
 @pytest.mark.parametrize("content", ["all", "none"])
 def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, options, lost, content):

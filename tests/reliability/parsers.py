@@ -31,7 +31,7 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import InputError, WireError
 from ragmonitor.runtime.wire import decode, encode
-from ragmonitor.stats.labels import Label, read_labels, seal
+from ragmonitor.stats.labels import Label, labels_of, read_rows, seal
 from tests.support.stories import interaction
 
 CORPUS: Final = Path(__file__).parent / "corpus"
@@ -263,7 +263,7 @@ def parsers() -> dict[str, Parser]:
             pieces=(b"PAR1", b"\x15", b"\x00" * 8, b"\xff" * 8),
         ),
         "labels": Parser(
-            read=lambda data: read_labels(_file("labels.csv", data)),
+            read=lambda data: labels_of(read_rows(_file("labels.csv", data))),
             examples=(
                 b"id,human,sealed\n1,yes," + _SEALED + b"\n",
                 "id;human;sealed\n1;否;".encode() + _SEALED + b"\n",

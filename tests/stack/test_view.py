@@ -169,11 +169,6 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
                 value=0.1,
                 labels=(("judge", MODEL.name),),
             ),
-            GaugeValue(
-                name="ragmonitor_judge_max_sampling_rate",
-                value=1.0,
-                labels=(("judge", MODEL.name),),
-            ),
             GaugeValue(name="ragmonitor_arrivals_per_second", value=3.9),
             GaugeValue(
                 name="ragmonitor_budget_limit",

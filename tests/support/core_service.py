@@ -62,12 +62,11 @@ class Process:
                     judge=JUDGE.name,
                     series=f"{JUDGE.name}::hallucination",
                     kind="quality",
-                    share=1.0,
+                    objective=0.05,
                 )
             ],
             reader=JUDGE.name,
             judge=None,
-            objectives={HALLUCINATION: 0.05},
             slices_of=AnswerSlices(version=service_version),
             versions_by=compare_by,
         )

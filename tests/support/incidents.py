@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ragmonitor.causes import Explanation, Mix, NamedPart
+from ragmonitor.causes import Explanation, NamedPart
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents import Incident, IncidentKeeper, Journal
 from ragmonitor.incidents.incident_keeper import Occasion
@@ -90,7 +90,6 @@ def part(name: str = "route=/returns", **changes: Any) -> NamedPart:
         "name": name,
         "now": RISEN,
         "before": CALM,
-        "mix": Mix(0.9, 0.1),
     }
     return NamedPart(**known | changes)
 

@@ -280,11 +280,9 @@ def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
     settings = Settings.load(
         state="~/state",
         exporters="jsonl:~/scores.jsonl",
-        estimation={"human_labels": "~/labels.csv"},
     )
     (exporter,) = exporters_of(settings, lambda reason, n: None)
     assert settings.state == tmp_path / "state"
-    assert settings.estimation.human_labels == tmp_path / "labels.csv"
     assert exporter.path == tmp_path / "scores.jsonl"
 
 

@@ -13,18 +13,15 @@ from ragmonitor.stats.labels.correction import (
     hallucinated_share,
     wilson,
 )
-from ragmonitor.stats.labels.label_file import HumanLabels
-from ragmonitor.stats.labels.label_table import labels_of, read_labels, read_rows, seal
+from ragmonitor.stats.labels.label_table import labels_of, read_rows, seal
 
 __all__ = [
     "MIN_LABELS",
-    "HumanLabels",
     "Label",
     "Share",
     "corrected",
     "hallucinated_share",
     "labels_of",
-    "read_labels",
     "read_rows",
     "seal",
     "wilson",

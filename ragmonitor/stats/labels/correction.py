@@ -11,8 +11,6 @@ from ragmonitor.records import Estimate
 from ragmonitor.stats.beta import Z95
 
 MIN_LABELS: Final = 100
-RECENT_S: Final = 30 * 86_400.0
-"""Labels of older answers are of another judge, or of another application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +158,3 @@ def corrected(rate: Estimate, labels: Sequence[Label]) -> Estimate | None:
     if precision is None or omission is None:
         return None
     return combined(rate, precision, omission)
-
-
-def recent(labels: Sequence[Label], now_s: float) -> Sequence[Label]:
-    """Return the labels of answers that are at most 30 days old."""
-    return [label for label in labels if now_s - label.at_s <= RECENT_S]

@@ -73,15 +73,6 @@ def _mixed(text: bytes, salt: bytes) -> bytes:
     )
 
 
-def read_labels(path: Path) -> Sequence[Label]:
-    """Return the rows of a CSV that people have filled in; of one id, the last.
-
-    Raises:
-        InputError: As `read_rows`.
-    """
-    return labels_of(read_rows(path))
-
-
 def labels_of(rows: Iterable[Label]) -> Sequence[Label]:
     """Return the rows that people have filled in; of one id, the last."""
     return [*{row.interaction_id: row for row in rows if row.human is not None}.values()]

@@ -34,8 +34,6 @@ def test_a_route_that_got_worse_is_named_with_its_rates_and_its_part_of_the_rise
     [part] = found.parts
     assert part.before.mean < 0.1
     assert part.now.mean > 0.4
-    assert part.mix.by_rate > 0.8
-    assert abs(part.mix.by_share) < 0.2
     assert not found.is_everywhere
 
 
@@ -95,18 +93,17 @@ def test_more_answers_of_a_kind_that_always_was_bad_are_a_shift_of_the_mix():
     since_s = service.now_s
     service.run(HOUR_S, is_hard, attributes=lambda n: {"kind": "easy" if n % 2 else "hard"})
     found = service.causes.explain("hallucination", since_s)
-    assert found.mix is not None
-    dimension, mix = found.mix
+    assert found.shift is not None
+    dimension, share = found.shift
     assert dimension == "kind"
-    assert mix.by_share == pytest.approx(1, abs=0.2)
-    assert mix.by_rate + mix.by_share == pytest.approx(1)
+    assert share == pytest.approx(1, abs=0.2)
 
 
 def test_a_rise_that_began_with_the_first_answer_is_no_shift_of_the_mix():
     """There is no mix before it to compare with."""
     service = CoreService()
     service.run(600.0, 0.5, attributes=by_route)
-    assert named(service, BEGAN_S)[1].mix is None
+    assert named(service, BEGAN_S)[1].shift is None
 
 
 # --- versions -------------------------------------------------------------------------------------
@@ -131,7 +128,7 @@ def test_a_version_that_is_worse_raises_one_alarm_and_is_named():
     [state] = service.causes.alarm_states()
     assert state.active
     assert named(service, since_s)[0] == [("version", "version 1.1")]
-    gauges = service.causes.gauges(service.process.statistics)
+    gauges = service.causes.gauges()
     bounds = {each.labels[-1][1]: each.value for each in gauges}
     assert 0 < bounds["lower"] < bounds["mean"] < bounds["upper"]
     found = service.causes.records()["versions"]

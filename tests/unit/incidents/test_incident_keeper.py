@@ -99,14 +99,6 @@ def test_a_name_stays_when_the_evidence_fades():
     assert scene.incident.named.name == "handbook.md"
 
 
-def test_the_slice_of_an_alarm_of_its_own_is_named_at_once():
-    """Nothing has to be looked for."""
-    scene = Scene()
-    scene.alarm(raised("hallucination{route=billing}", kind="slice"))
-    cause = scene.incident.cause
-    assert (cause.kind, cause.name) == ("slice", "route=billing")
-
-
 def test_answers_of_the_named_cause_come_first():
     """Though others are as bad."""
     scene = Scene(Explained(part("route=/other")))

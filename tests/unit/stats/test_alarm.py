@@ -171,8 +171,7 @@ def test_what_leaves_no_room_has_no_alarm():
     events = fed(alarm, [0.953] * 5_000, each_s=20.0)
     assert events == []
     assert alarm.objective is None
-    assert not alarm.has_room
-    assert Alarm.begin(None, 30.0).has_room
+    assert alarm.learning is None
 
 
 def test_a_rate_that_swings_over_the_day_is_learned_at_its_peak():

@@ -83,7 +83,7 @@ class Asking:
         return next(
             (
                 each.value
-                for each in self.part.gauges(None)  # type: ignore[arg-type]
+                for each in self.part.gauges()
                 if each.name == name and labels.items() <= dict(each.labels).items()
             ),
             None,

@@ -7,24 +7,18 @@ from datetime import UTC, datetime
 import pytest
 
 from ragmonitor.records import Estimate
-from ragmonitor.runtime.guard import errors
-from ragmonitor.semconv import metrics
 from ragmonitor.stats.labels import (
     MIN_LABELS,
-    HumanLabels,
     Label,
     Share,
     corrected,
     hallucinated_share,
-    read_labels,
+    labels_of,
     read_rows,
     seal,
     wilson,
 )
-from ragmonitor.stats.labels.correction import RECENT_S, combined, recent
-from ragmonitor.stats.labels.label_file import LOOK_EVERY_S
-from ragmonitor.testing import ManualClock
-from tests.support.means import FixedMeans
+from ragmonitor.stats.labels.correction import combined
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 
@@ -80,13 +74,6 @@ def test_too_few_labels_or_one_kind_only_correct_nothing(few):
     assert corrected(rate(0.06), few) is None
 
 
-def test_labels_of_old_answers_do_not_count():
-    """The judge and the application were others then."""
-    old = [*labels(True, 60, 60, at_s=NOW - RECENT_S - 1), *labels(False, 0, 40)]
-    assert corrected(rate(0.06), recent(old, NOW)) is None
-    assert corrected(rate(0.06), old) is not None
-
-
 def test_an_answer_that_was_judged_with_half_the_chance_counts_twice():
     """Hajek's weights within the stratum, and fewer effective labels."""
     mixed = [*labels(True, 10, 10, chance=0.5), *labels(True, 0, 20, chance=1.0)]
@@ -139,54 +126,6 @@ def test_what_spreadsheets_make_of_it_is_read(path, encoding, mark):
     """A German Excel writes semicolons; other columns may be of any encoding."""
     lines = ["question,human,sealed", row("长", "yes", judged=True)]
     path.write_bytes("\r\n".join(lines).replace(",", mark).encode(encoding))
-    assert [(each.interaction_id, each.human) for each in read_labels(path)] == [("长", True)]
-
-
-# --- of a live monitor ----------------------------------------------------------------------------
-
-
-def table(hits=30, human="yes"):
-    rows = [row(f"p{n}", human if n < hits else "no", judged=True) for n in range(60)]
-    rows += [row(f"f{n}", "no", judged=False) for n in range(60)]
-    return "\n".join(["question,human,sealed", *rows, ""])
-
-
-@pytest.fixture
-def clock():
-    return ManualClock()
-
-
-@pytest.fixture
-def live(path, clock):
-    return HumanLabels(path, now=lambda: NOW + clock(), clock=clock)
-
-
-def test_a_live_monitor_reads_the_file(path, live):
-    """The corrected rate under the judge's name with its interval."""
-    path.write_text(table())
-    told = {each.labels: each for each in live.gauges(FixedMeans(rate(0.06)))}
-    bounds = ("mean", "lower", "upper")
-    assert [*told] == [(("judge", "model"), ("bound", bound)) for bound in bounds]
-    assert {each.name for each in told.values()} == {metrics.CORRECTED_RATE}
-    assert next(iter(told.values())).value == pytest.approx(0.03)
-
-
-def test_labels_of_a_live_monitor_grow_old(path, live, clock):
-    """After thirty days they are not counted any more."""
-    path.write_text(table())
-    assert live.count == 120
-    clock.advance(RECENT_S + 1)
-    assert live.count == 0
-    assert live.estimate(rate(0.06)) is None
-
-
-def test_a_file_that_cannot_be_read_leaves_what_it_said_before(path, live, clock):
-    """Counted once as an error of ours, not at every look."""
-    path.write_text(table())
-    assert live.count == 120
-    before = errors["estimation"]
-    path.write_text(table(human="perhaps"))
-    for _ in range(3):
-        clock.advance(LOOK_EVERY_S)
-        assert live.count == 120
-    assert errors["estimation"] == before + 1
+    assert [(each.interaction_id, each.human) for each in labels_of(read_rows(path))] == [
+        ("长", True)
+    ]

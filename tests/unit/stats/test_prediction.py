@@ -71,7 +71,7 @@ def test_processes_learn_together_from_the_newest_verdicts():
         teach(store, rng, n=int(KEPT) // 2, at_s=hour * HOUR_S)
     predictions = Predictions(store)
     predictions.refresh()
-    assert predictions.of("s").verdicts == KEPT
+    assert predictions._calibrations["s"].verdicts == KEPT
     store.commit(0, {}, moves=[("p0", "q0"), ("p3600", "q0"), ("p7200", "q0")])
     predictions.refresh()
-    assert predictions.of("s").verdicts == KEPT + 200
+    assert predictions._calibrations["s"].verdicts == KEPT + 200

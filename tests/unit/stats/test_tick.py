@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ragmonitor.stats.sums import NOTHING, Answer, Ledger, Outcome
-from ragmonitor.stats.tick import WATERMARK_S, Plan, Tick, Watched
+from ragmonitor.stats.tick import WATERMARK_S, Tick, Watched
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, Memory
 
 BEGAN_S = 1_800_000_000.0 // DAY_S * DAY_S
@@ -19,10 +19,8 @@ class Service:
     def __init__(self, *watched: Watched, days: float = 30.0, seed: int = 1) -> None:
         self.now_s = BEGAN_S
         self.store = Memory(lambda: self.now_s)
-        self.plan = Plan(
-            watched=watched or [Watched(series="s", objective=0.05)], false_alarm_every_days=days
-        )
-        self.tick = Tick(self.store, self.plan)
+        self.watched = watched or (Watched(series="s", objective=0.05),)
+        self.tick = Tick(self.store, self.watched, false_alarm_every_days=days)
         self.rng = random.Random(seed)
         self.events: list = []
         self.evaluation = None
@@ -77,7 +75,7 @@ def test_a_rise_is_raised_and_cleared_and_said_in_one_number():
     [raised] = service.run(1_800.0, lambda t, _: 0.4)
     assert (raised.series, raised.what) == ("s", "raised")
     assert BEGAN_S + 2 * HOUR_S < raised.since_s < raised.at_s < service.now_s
-    said = service.tick.since(raised.since_s)["s"]
+    said = service.tick.level(service.watched[0], raised.since_s)
     assert 0.2 < said.lower < said.mean < said.upper < 0.6
     assert service.evaluation.alarms["s"].is_active
     [cleared] = service.run(8 * HOUR_S, lambda t, _: 0.0)
@@ -90,8 +88,8 @@ def test_ticks_of_many_processes_are_those_of_one():
     for service in (one, many):
         for part in range(24):
             if service is many:
-                service.tick = Tick(service.store, service.plan)
-                service.tick._holder = "same"
+                service.tick = Tick(service.store, service.watched)
+                service.tick.holder = "same"
             service.run(600.0, lambda t, _: 0.3 if t > 9_000 else 0.02)
             if service is many and part % 3 == 0:
                 service.tick._store, broken = _Refusing(service.store), service.tick
@@ -154,7 +152,7 @@ def test_bad_verdicts_that_are_held_back_and_arrive_together_raise_nothing():
         held += events
     assert held == []
     assert service.late > 20
-    assert 0.03 < service.evaluation.means["24h"]["s"].mean < 0.07
+    assert 0.03 < service.evaluation.means["24h"]["s"].estimate.mean < 0.07
 
 
 def test_a_verdict_that_never_comes_counts_as_fine():
@@ -171,8 +169,8 @@ def test_an_objective_that_changes_is_the_services():
     service = Service(Watched(series="s", objective=0.5))
     service.run(600.0, lambda t, _: 0.2)
     assert service.evaluation.alarms["s"].objective == 0.5
-    other = Tick(service.store, Plan(watched=[Watched(series="s", objective=0.1)]))
-    other._holder = service.tick._holder
+    other = Tick(service.store, [Watched(series="s", objective=0.1)])
+    other.holder = service.tick.holder
     assert other.run().alarms["s"].objective == 0.1
     service.run(120.0, lambda t, _: 0.2)
     assert service.evaluation.alarms["s"].objective == 0.1

@@ -191,7 +191,7 @@ def test_settled_records_are_forgotten_after_hours(tmp_path):
     store.add({}, [Settlement("one")])
     now[0] += 10_000
     store.commit(0, {})
-    assert store._db.execute("SELECT count(*) FROM settled").fetchone() == (0,)
+    assert store._db.execute("SELECT count(*) FROM records").fetchone() == (0,)
 
 
 def test_a_copy_of_the_file_is_a_store(tmp_path):

@@ -110,7 +110,6 @@ const TEXTS = {
   missing: ["{share} of the drawn answers have no verdict", "抽中的回答中 {share} 无结论"],
   spent: ["{usd} spent since the start", "启动以来花费 {usd}"],
   budget: ["budget: {limit} per {per}", "预算：每{per} {limit}"],
-  peopleAgree: ["people agree with the judge on {value} ({lower} to {upper})", "用户与评审的一致率 {value}（{lower} 至 {upper}）"],
   chartTitle: ["{signal}, last hour", "{signal}，最近一小时"],
   nothingYet: ["nothing yet", "暂无数据"],
 
@@ -204,8 +203,6 @@ export function t(key, values = {}) {
 
 /** What a name of ours is called in a table; any other name is shown as it is. */
 export function called(table, name) {
-  const slice = table === "signal" && /^([^{]*)\{(.*)\}$/.exec(name);
-  if (slice) return `${called(table, slice[1])} · ${slice[2]}`;
   if (table === "judge") return name === "builtin" ? t("builtin") : name === "none" ? "–" : name;
   if (table === "signal" && name.startsWith("golden_")) return `${t("goldens")} · ${called(table, name.slice(7))}`;
   const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;
