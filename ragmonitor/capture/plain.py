@@ -152,7 +152,7 @@ class InteractionRecorder(FinishedRuns):
     ) -> None:
         root = Root(uuid.uuid4().hex, None, "chain", name, query)
         super().__init__(root, _TRANSLATOR)
-        self.id: str = root.id
+        self.id = str(root.id)
         """The interaction's id."""
         self._hand_over = hand_over
         self._ids: Any = (session_id, user_id)
