@@ -2,8 +2,7 @@
 
 Spans carry nearly everything: the inputs, the real results, parents and failures. Events are read
 for two things only that spans do not carry: the final output of a streamed model call, with its
-token counts (the span exits before the first token), and the pieces of streams that cannot be
-observed themselves: of a chat, and of a model that the application calls by itself.
+token counts (the span exits before the first token), and the pieces of a chat's stream.
 
 No class is patched, no lock is held, no context is attached; whatever goes wrong here is logged
 and counted by `record_error` (LlamaIndex itself would swallow it silently).
@@ -14,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -27,9 +26,7 @@ from llama_index.core.instrumentation.events.chat_engine import StreamChatDeltaR
 from llama_index.core.instrumentation.events.exception import ExceptionEvent
 from llama_index.core.instrumentation.events.llm import (
     LLMChatEndEvent,
-    LLMChatInProgressEvent,
     LLMCompletionEndEvent,
-    LLMCompletionInProgressEvent,
 )
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
@@ -84,11 +81,6 @@ _places: dict[str, _Place] = {}
 Of this module and not of a handler: handlers are pydantic models, whose attributes are slow.
 """
 
-_MAX_HEARD = 1_000
-_heard: dict[str, None] = {}
-"""Ids of the model streams whose every piece, or first one, only events tell: those that the
-application asks for by itself, within a block, and those that a workflow reads in its steps."""
-
 # Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
 _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RERANKER, _ASKING = (
     Role
@@ -141,7 +133,6 @@ class _Root(_Place, StreamListener):
         "_pieces",
         "_pulled_before",
         "asks",
-        "block",
         "failure",
         "generators",
         "note",
@@ -166,8 +157,6 @@ class _Root(_Place, StreamListener):
         self.asks = True
         """Whether its synthesizer asks a model: `context_only` and `no_text` do not."""
         self.failure: BaseException | None = None
-        self.block: Any = None
-        """The interaction of plain code that this part belongs to."""
         self.result: weakref.ref[Any] | None = None
         """The stream that a workflow has returned, which is its model's or is made of it."""
         self._pieces: list[str] | None = None
@@ -227,7 +216,6 @@ class _Root(_Place, StreamListener):
             # The root knows by itself whether its answer is whole; no stream of its may stay open.
             id_, _ = self.streams.popitem()
             _places.pop(id_, None)
-            _heard.pop(id_, None)
             if id_ != self.id:
                 recorder.ended(id_)
         if failure is None:
@@ -350,19 +338,16 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         recorder: Recorder,
     ) -> None:
         """Start a run that the application calls by itself: a part of its interaction."""
-        block = current_interaction()
-        if block is None or role is _WRITER:
+        if current_interaction() is None or role is _WRITER:
             return
         arguments = bound_args.arguments
         note = Note(tags, instance if role is _MODEL else None)
         root = _Root(id_, _RERANKER if role is _ASKING else role, recorder, note)
-        root.instance, root.block = instance, block
+        root.instance = instance
         if role is _SYNTHESIS:
             note.synthesized = [arguments.get("nodes") or ()]
             query = note_query(arguments.get("query"))
             recorder.started(id_, None, "chain", type(instance).__name__, query, note, asked=True)
-        elif role is _MODEL and _is_inner(_heard, instance, block):
-            return
         elif root.role is not _RERANKER:  # whose own models are parts
             kind, name, inputs = _called(role, instance, arguments)
             recorder.started(id_, None, kind, name, inputs, note)
@@ -439,10 +424,6 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             role, root = place.role, place.root
             if role is _MODEL and not _is_reply(result):
                 root.streams[id_] = place
-                if place is root or root.role is _WORKFLOW:
-                    while len(_heard) >= _MAX_HEARD:  # streams that nobody read
-                        _heard.pop(next(iter(_heard)), None)
-                    _heard[id_] = None
                 _listening.hear_events()
             elif role is _ENGINE or role is _WORKFLOW or role is _SYNTHESIS:
                 _returned(root, result)
@@ -510,7 +491,7 @@ class EventListener(BaseEventHandler):
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:  # noqa: ARG002
         """Note one event."""
         kind = type(event)
-        if kind not in _READ and not (_heard and kind in _PROGRESS):
+        if kind not in _READ:
             return
         try:
             span_id = event.span_id
@@ -524,16 +505,8 @@ class EventListener(BaseEventHandler):
                 if place.role is _WRITER:
                     root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
             elif span_id in root.streams:
-                if kind not in _PROGRESS:
-                    del root.streams[span_id]
-                    _heard.pop(span_id, None)
-                    _hear_end(root, span_id, event)
-                elif span_id in _heard and (text := event.response.delta):  # type: ignore[attr-defined]
-                    if span_id == root.id:
-                        root.recorder.piece(span_id, text)
-                    else:
-                        del _heard[span_id]
-                        root.recorder.pieces(span_id, began=True)
+                del root.streams[span_id]
+                _hear_end(root, span_id, event)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -541,7 +514,6 @@ class EventListener(BaseEventHandler):
 _READ = frozenset(
     {LLMChatEndEvent, LLMCompletionEndEvent, ExceptionEvent, StreamChatDeltaReceivedEvent}
 )
-_PROGRESS: tuple[type, ...] = (LLMChatInProgressEvent, LLMCompletionInProgressEvent)
 
 
 def _hear_end(root: _Root, span_id: str, event: Any) -> None:
@@ -561,19 +533,13 @@ def _hear_end(root: _Root, span_id: str, event: Any) -> None:
         root.finish(failure)
 
 
-def _is_inner(streams: Iterable[str], instance: Any, block: Any = None) -> bool:
+def _is_inner(streams: Mapping[str, _Place], instance: Any) -> bool:
     """Return whether this call belongs to a stream of the same model that is being read.
 
     An asynchronous stream over a model's own synchronous one: two calls to LlamaIndex, one to the
     model.
     """
-    places = (_places.get(id_) for id_ in [*streams] if ".astream_" in id_)
-    return any(
-        place is not None
-        and place.instance is instance
-        and (block is None or place.root.block is block)
-        for place in places
-    )
+    return any(p.instance is instance and ".astream_" in p.id for p in [*streams.values()])
 
 
 def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[RunKind, str, Any]:
@@ -723,7 +689,6 @@ class _Listening:
 
     def after_fork_in_child(self) -> None:
         """Forget what stayed with the parent: open spans."""
-        _heard.clear()
         _places.clear()
 
     def listen(self, recorder: Recorder) -> None:
