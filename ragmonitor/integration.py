@@ -3,24 +3,15 @@
 An application needs none of these names.
 """
 
-from ragmonitor.capture import (
-    INTERACTION_TAG,
-    InteractionRecorder,
-    Recorder,
-    Root,
-    Run,
-    RunKind,
-    Translator,
+from ragmonitor.capture.assembly import Translator, is_most_of
+from ragmonitor.capture.coercion import (
     chunk_in,
-    documents_in,
     error_text,
     finish_reason_of,
     json_of,
-    labels_of,
     score_of,
     usage_of,
 )
-from ragmonitor.capture.assembly import is_most_of
 from ragmonitor.capture.conversations import (
     ANSWER_KEYS,
     answer_in,
@@ -34,7 +25,11 @@ from ragmonitor.capture.conversations import (
     question_in,
     values_in,
 )
-from ragmonitor.capture.recorder import oldest_of
+from ragmonitor.capture.documents import documents_in
+from ragmonitor.capture.interaction_labels import labels_of
+from ragmonitor.capture.plain import InteractionRecorder
+from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder, oldest_of
+from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.streams import Listener as StreamListener
 from ragmonitor.capture.streams import read as read_stream
 from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage

@@ -31,7 +31,6 @@ from ragmonitor.records import (
     Usage,
 )
 from ragmonitor.runtime.guard import record_error, record_problem
-from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.runtime.printable import encodable
 
 MAX_CHUNKS: Final = 10_000
@@ -52,8 +51,6 @@ CUT: Final = "… [cut]"
 
 _MAX_INT64 = 2**63 - 1
 _STATUSES: tuple[Status, ...] = get_args(Status)
-_TRACE_ID = lazy_pattern(r"[0-9a-f]{32}")
-_SPAN_ID = lazy_pattern(r"[0-9a-f]{16}")
 
 
 class NotReadableError(TypeError):
@@ -357,31 +354,13 @@ _READERS: Final[Mapping[Any, Callable[[_Door, Any], Any]]] = {
     "Mapping[str, str]": _Door.attributes,
     "tuple[str, ...]": lambda _, tags: tuple(map(encodable, tags_in(tags))),
     "float | None": lambda _, score: finite(score),
-    "Usage": lambda _, usage: _usage(usage),
-    "SpanReference | None": lambda _, span: _reference(span),
+    "Usage": lambda _, usage: usage if type(usage) is Usage else Usage(),
+    "SpanReference | None": lambda _, span: span if type(span) is SpanReference else None,
     "Status": lambda _, status: status_in(status),
     "Probe | None": lambda _, probe: probe if type(probe) is Probe else None,
     "bool": lambda _, flag: flag is not False,
 }
 """What reads a field of a record, by the field's declared type."""
-
-
-def _usage(usage: Any) -> Usage:
-    if type(usage) is not Usage:
-        return Usage()
-    counts = usage.input_tokens, usage.output_tokens
-    if all(count is None or type(count) is int for count in counts):
-        return usage
-    return usage_of({"prompt_tokens": counts[0], "completion_tokens": counts[1]})
-
-
-def _reference(of: Any) -> SpanReference | None:
-    if type(of) is not SpanReference or type(of.sampled) is not bool:
-        return None
-    texts = of.trace_id, of.span_id, of.trace_state
-    if not all(type(text) is str for text in texts):
-        return None
-    return of if _TRACE_ID.fullmatch(of.trace_id) and _SPAN_ID.fullmatch(of.span_id) else None
 
 
 def without_texts(

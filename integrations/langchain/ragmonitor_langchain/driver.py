@@ -5,13 +5,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForLLMRun,
-    CallbackManagerForLLMRun,
-)
+from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
@@ -71,26 +68,6 @@ class AnsweringModel(BaseChatModel):
             yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
         last = AIMessageChunk(content="", usage_metadata=_usage(prompt, reply))
         yield ChatGenerationChunk(message=last)
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        # Not in an executor, as the base class would: nothing here waits.
-        return self._generate(messages, stop, None, **kwargs)
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in self._stream(messages, stop, None, **kwargs):
-            yield chunk
 
     def _reply(self, messages: list[BaseMessage]) -> tuple[str, str]:
         prompt = "\n\n".join(str(message.text) for message in messages)

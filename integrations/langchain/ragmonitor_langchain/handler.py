@@ -151,7 +151,7 @@ class RagMonitorHandler(BaseCallbackHandler):
                 return  # many questions at once: each of its own runs is a root
             kept = None
             if defers_inputs is _ABSENT or inputs != _DEFERRED:
-                kept = _kept(inputs)
+                kept = _safely(keep, inputs)
             thread = resumes = None
             if metadata and "thread_id" in metadata:
                 thread = str(metadata["thread_id"]), metadata.get("checkpoint_ns"), called
@@ -200,14 +200,18 @@ class RagMonitorHandler(BaseCallbackHandler):
             ):
                 self._ended(key)
                 return
-            kept = _kept(outputs)
+            kept = _safely(keep, outputs)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
             if parent is None and type(kept) is KeptDocuments and self.recorder.scope() is None:
                 self.recorder.forget(key)  # a search, perhaps with its question rewritten
                 return
             self._ended(
-                key, kept, inputs=_kept(inputs), waits=_waits_for_tools, named=named_documents
+                key,
+                kept,
+                inputs=_safely(keep, inputs),
+                waits=_waits_for_tools,
+                named=named_documents,
             )
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
@@ -226,7 +230,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             key = _key(run_id)
             bubbling = _bubbling(error)
             if bubbling == "":
-                self._failed(key, error, inputs=_kept(inputs))
+                self._failed(key, error, inputs=_safely(keep, inputs))
             elif bubbling == "ParentCommand":
                 self._ended(key)
             else:
@@ -259,7 +263,7 @@ class RagMonitorHandler(BaseCallbackHandler):
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
         """Note the documents, before the application can change them."""
         try:
-            self._ended(_key(run_id), _kept_documents(documents))
+            self._ended(_key(run_id), _safely(kept_in, documents))
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
@@ -381,7 +385,7 @@ class RagMonitorHandler(BaseCallbackHandler):
                 _key(parent_run_id),
                 "tool",
                 name or _name_in(serialized),
-                _kept(inputs) or input_str,
+                _safely(keep, inputs) or input_str,
             )
 
     def on_tool_end(self, output: Any, *, run_id: UUID, name: str | None = None, **_: Any) -> None:
@@ -390,9 +394,9 @@ class RagMonitorHandler(BaseCallbackHandler):
             retrieved: Any = None
             for message in tool_messages(output):
                 found = getattr(message, "artifact", message)
-                retrieved = _kept_documents(found)
+                retrieved = _safely(kept_in, found)
                 if retrieved is None and name and self._is_retrieval_tool(name):
-                    retrieved = _tool_text(message)
+                    retrieved = _safely(tool_text, message)
                 if retrieved is not None:
                     break
             self._ended(_key(run_id), retrieved)
@@ -435,28 +439,12 @@ def _waits_for_tools(kept: Any) -> bool:
     return bool(getattr(_last_message(kept), "tool_calls", None))
 
 
-def _kept(value: Any) -> Any:
-    # Shielded apart: a run whose input cannot be kept must start and end all the same.
+def _safely(read: Callable[[Any], Any], value: Any) -> Any:
+    # Shielded apart: a run whose values cannot be kept must start and end all the same.
     if value is None:
         return None
     try:
-        return keep(value)
-    except Exception as error:  # noqa: BLE001 - anybody's objects
-        record_error(_STAGE, error)
-        return None
-
-
-def _kept_documents(documents: Any) -> Any:
-    try:
-        return kept_in(documents)
-    except Exception as error:  # noqa: BLE001 - anybody's objects
-        record_error(_STAGE, error)
-        return None
-
-
-def _tool_text(output: Any) -> str | None:
-    try:
-        return tool_text(output)
+        return read(value)
     except Exception as error:  # noqa: BLE001 - anybody's objects
         record_error(_STAGE, error)
         return None
@@ -470,7 +458,6 @@ def _name_in(serialized: dict[str, Any] | None) -> str:
 
 
 _installed: ContextVar[Any] | None = None
-_IGNORES = ("llm", "chain", "agent", "retriever", "chat_model")
 
 
 def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandler:
@@ -494,8 +481,6 @@ def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandle
         if on_already:
             return handler
         _remove_hook()
-        for event in _IGNORES:
-            handler.__dict__.pop(f"ignore_{event}", None)
         # A default is seen by all threads and tasks, a set value only by its own context.
         hook: ContextVar[Any] = ContextVar("ragmonitor_langchain", default=handler)
         register_configure_hook(hook, inheritable=True)
@@ -506,7 +491,7 @@ def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandle
 
 def uninstrument() -> None:
     """Stop observing the process; runs that are under way are noted to their end."""
-    with _lock:
+    with _lock, shielded("start"):
         _remove_hook()
 
 
@@ -514,13 +499,7 @@ def _remove_hook() -> None:
     global _installed
     hook, _installed = _installed, None
     forget_stores()
-    if hook is None:
-        return
-    try:
-        # LangChain has no public way back.
+    if hook is not None:
+        # LangChain has no public way back; without this one, the handler stays on.
         hooks = tracer_context._configure_hooks  # noqa: SLF001
-        hooks.remove(next(entry for entry in hooks if entry[0] is hook))
-    except Exception:  # noqa: BLE001 - the private list has changed its name or its shape
-        # LangChain goes on giving the handler to every run, and skips it at every event.
-        for event in _IGNORES:
-            setattr(hook.get(), f"ignore_{event}", True)
+        hooks[:] = [entry for entry in hooks if entry[0] is not hook]

@@ -46,7 +46,6 @@ class Call:
     model: str
     provider: str
     streams: bool
-    is_redacted: bool
     is_in_scope: bool
     """The call is a part of a block of plain code."""
     first_token_ns: int = 0
@@ -90,8 +89,6 @@ class LiteLLMTranslator:
 
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages with text."""
-        if _is_redacted(run):
-            return ()
         return tuple(
             Message(role=str(message.get("role", "user")), text=text)
             for message in _messages(run.inputs)
@@ -101,7 +98,7 @@ class LiteLLMTranslator:
     def answer(self, run: Run) -> str:
         """Return the text that the model gave; of the root, only if that is an answer."""
         reply = run.outputs
-        if not isinstance(reply, Reply) or _is_redacted(run):
+        if not isinstance(reply, Reply):
             return ""
         return reply.text if reply.is_answer or run.kind == "model" else ""
 
@@ -128,16 +125,7 @@ class LiteLLMTranslator:
             values = (each.get(name) for each in metadata for name in names)
             return next((v for v in values if isinstance(v, str) and v), "")
 
-        attributes: dict[Any, Any] = {
-            name: value
-            for name, value in (
-                ("litellm_call_id", call.info.get("litellm_call_id")),
-                ("model_group", first("model_group")),
-                ("trace_id", first("trace_id")),
-                ("cache_hit", "true" if call.is_cached else ""),
-            )
-            if isinstance(value, str) and value
-        }
+        attributes: dict[Any, Any] = {"litellm_call_id": call.info.get("litellm_call_id")}
         own = first_marked(metadata)
         if isinstance(own, Mapping) and isinstance(own.get("attributes"), Mapping):
             attributes |= own["attributes"]
@@ -164,16 +152,11 @@ def _call_of(run: Run) -> Call:
     return call
 
 
-def _is_redacted(run: Run) -> bool:
-    reply = _request_of(run).outputs
-    return _call_of(run).is_redacted or (isinstance(reply, Reply) and reply.text == REDACTED)
-
-
 def _extracted(run: Run) -> Extracted | None:
     """Return the question and the chunks of the call; None: it is over no retrieved text."""
     call = _call_of(run)
     if not call.is_read:
-        call.is_read, call.is_incomplete = True, _is_redacted(run)
+        call.is_read = True
         messages = _messages(call)
         try:
             call.found = _read(call, messages)
@@ -181,8 +164,6 @@ def _extracted(run: Run) -> Extracted | None:
             # Counted and not scored: with chunks missing, a truthful answer would look invented.
             record_error("capture", error)
             call.found, call.is_incomplete = Extracted(query=last_question(messages)), True
-        if call.found is not None and _is_redacted(run):
-            call.found = Extracted(query="")
     return call.found
 
 
@@ -219,13 +200,12 @@ def first_marked(metadata: Sequence[Any]) -> Any:
     return None
 
 
-def reply_in(response: Any, model: str, *, is_redacted: bool) -> Reply | None:
+def reply_in(response: Any, model: str) -> Reply | None:
     """Return what a chat completion says; None: it is none. In the request path: look-ups only."""
     choices = getattr(response, "choices", None)
     message = getattr(choices[0], "message", None) if choices else None
     if message is None:
         return None
-    content = REDACTED if is_redacted else getattr(message, "content", None)
     used = getattr(response, "usage", None)
     inputs = getattr(used, "prompt_tokens", None)
     outputs = getattr(used, "completion_tokens", None)
@@ -233,7 +213,7 @@ def reply_in(response: Any, model: str, *, is_redacted: bool) -> Reply | None:
     counted = bool(inputs or outputs)
     asks_for_tools = getattr(message, "tool_calls", None) or getattr(message, "function_call", None)
     return Reply(
-        text=_text(content),
+        text=_text(getattr(message, "content", None)),
         is_answer=not asks_for_tools,
         model=getattr(response, "model", None) or model,
         usage=Usage(input_tokens=inputs, output_tokens=outputs) if counted else Usage(),

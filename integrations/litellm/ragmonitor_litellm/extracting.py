@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from string import Formatter
 from typing import Any
 
 from ragmonitor import Chunk
-from ragmonitor.integration import chunk_in
+from ragmonitor.integration import chunk_in, part_text
 
 Messages = Sequence[Mapping[str, Any]]
 """The messages as litellm was given them, in order: `role`, `content`, ..."""
@@ -25,7 +25,8 @@ Messages = Sequence[Mapping[str, Any]]
 METADATA_KEY = "ragmonitor"
 """Under which an application says in `metadata` what it retrieved."""
 
-_LABEL = re.compile(r"\A\s*(?:user )?(?:question|query|问题|提问)\s*[:：]\s*", re.IGNORECASE)
+_CONTEXT, _QUESTION = "context", "question"
+_SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +47,8 @@ Extractor = Callable[[Messages, Mapping[str, Any]], Extracted | None]
 def text_of(message: Mapping[str, Any]) -> str:
     """Return the text of a message, of several parts too; images and the like are left out."""
     content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Iterable):
-        return ""
-    parts = (part.get("text") for part in content if isinstance(part, Mapping))
-    return "\n".join(part for part in parts if isinstance(part, str))
+    parts = content if isinstance(content, list | tuple) else ()
+    return content if isinstance(content, str) else "\n".join(filter(None, map(part_text, parts)))
 
 
 def last_question(messages: Messages) -> str:
@@ -59,32 +56,19 @@ def last_question(messages: Messages) -> str:
     return next((text_of(m) for m in reversed(messages) if m.get("role") == "user"), "")
 
 
-def tagged(
-    open: str = "<context>",  # noqa: A002 - reads as what it is: tagged(open="<docs>", ...)
-    close: str = "</context>",
-    *,
-    chunk: tuple[str, str] | None = None,
-    separator: str | None = "\n\n",
-    question: tuple[str, str] | None = None,
-) -> Extractor:
+def tagged(open: str = "<context>", close: str = "</context>") -> Extractor:  # noqa: A002 - reads as what it is: tagged(open="<docs>", ...)
     """Return an extractor for prompts that put the context between two marks.
 
     Every such passage of the system's and the user's messages counts, earlier turns included: the
-    model sees them all. The question is the last message of the user without the passages.
-
-    Args:
-        open: Before the context.
-        close: After it.
-        chunk: Marks around one chunk of the context: `("<doc>", "</doc>")`.
-        separator: Between two chunks, where they have no marks; None: the context is one chunk.
-        question: Marks around the question; else it is what stands around the context.
+    model sees them all. Chunks are parted at blank lines. The question is what stands behind the
+    last passage in the last message of the user, or before the first.
 
     Raises:
         ValueError: A mark is empty.
     """
-    passages = _between(open, close)
-    pieces = _pieces(chunk, separator)
-    asked = None if question is None else _between(*question)
+    if not open or not close:
+        raise ValueError("a mark is empty")
+    passages = re.compile(f"{re.escape(open)}(.*?){re.escape(close)}", re.DOTALL)
 
     def extract(messages: Messages, _call: Mapping[str, Any]) -> Extracted | None:
         texts = [text_of(m) for m in messages if m.get("role") in ("system", "developer", "user")]
@@ -92,45 +76,34 @@ def tagged(
         if not contexts:
             return None
         last = last_question(messages)
-        found = asked.findall(last) if asked is not None else ()
         return Extracted(
-            query=found[-1].strip() if found else _without(passages, last),
-            chunks=list(dict.fromkeys(piece for text in contexts for piece in pieces(text))),
+            query=last.rpartition(close)[2].strip() or last.partition(open)[0].strip(),
+            chunks=list(dict.fromkeys(piece for text in contexts for piece in _pieces(text))),
         )
 
     return extract
 
 
-def from_template(
-    *templates: str,
-    context: str = "context",
-    question: str = "question",
-    chunk: tuple[str, str] | None = None,
-    separator: str | None = "\n\n",
-) -> Extractor:
+def from_template(*templates: str) -> Extractor:
     r"""Return an extractor that reads the application's own prompt template backwards.
 
     `from_template("Context:\n{context}\n\nQuestion: {question}")`. Several templates, for a system
     and a user message, are each matched with every message, and the last message that matches
-    counts. Where no template holds the question, it is the last message of the user.
+    counts. Where no template holds the question, it is the last message of the user. Chunks are
+    parted at blank lines.
 
     Where the template's own words stand in a text as well, the context is taken as long as it can
     be: documents quote such words more often than questions do.
 
     Args:
-        templates: As for `str.format`, with named fields.
-        context: The field with the chunks.
-        question: The field with the question.
-        chunk: Marks around one chunk of the context: `("<doc>", "</doc>")`.
-        separator: Between two chunks, where they have no marks; None: the context is one chunk.
+        templates: As for `str.format`, with named fields, `context` and `question` among them.
 
     Raises:
         ValueError: No template holds the context, or two fields touch.
     """
-    known = [_backwards(template, context) for template in templates]
-    if not any(context in pattern.groupindex for pattern in known):
-        raise ValueError(f"no template holds {{{context}}}")
-    pieces = _pieces(chunk, separator)
+    known = [_backwards(template) for template in templates]
+    if not any(_CONTEXT in pattern.groupindex for pattern in known):
+        raise ValueError(f"no template holds {{{_CONTEXT}}}")
 
     def extract(messages: Messages, _call: Mapping[str, Any]) -> Extracted | None:
         found: dict[str, str] = {}
@@ -141,30 +114,25 @@ def from_template(
             for pattern in known:
                 match = pattern.fullmatch(text) if pattern.groupindex else None
                 found |= match.groupdict() if match else {}
-        if context not in found:
+        if _CONTEXT not in found:
             return None
-        return Extracted(
-            query=(found[question] if question in found else last_question(messages)).strip(),
-            chunks=list(pieces(found[context])),
-        )
+        query = found[_QUESTION] if _QUESTION in found else last_question(messages)
+        return Extracted(query=query.strip(), chunks=[*_pieces(found[_CONTEXT])])
 
     return extract
 
 
-def tool_messages(
-    *names: str, chunk: tuple[str, str] | None = None, separator: str | None = None
-) -> Extractor:
+def tool_messages(*names: str) -> Extractor:
     """Return an extractor for agents: what search tools replied is the context.
+
+    A reply is one chunk, or, if it is a JSON list of texts or of objects with a `text`, `content`
+    or `page_content`, one for each.
 
     Args:
         names: Patterns (`fnmatch`) of the tools' names; none: `*search*`, `*retriev*`, `*lookup*`,
             `*knowledge*`, as in the setting `capture.retrieval_tools`.
-        chunk: Marks around one chunk of a reply.
-        separator: Between two chunks of a reply; None: a reply is one chunk, or, if it is a JSON
-            list of texts or of objects with a `text`, `content` or `page_content`, one for each.
     """
     patterns = names or ("*search*", "*retriev*", "*lookup*", "*knowledge*")
-    pieces = _pieces(chunk, separator)
 
     def retrieves(name: Any) -> bool:
         return isinstance(name, str) and any(fnmatch(name.lower(), p.lower()) for p in patterns)
@@ -179,10 +147,7 @@ def tool_messages(
         ]
         if not replies:
             return None
-        chunks: list[Chunk | str] = []
-        for reply in replies:
-            listed = _listed(reply) if chunk is None and separator is None else None
-            chunks.extend(pieces(reply) if listed is None else listed)
+        chunks = [chunk for reply in replies for chunk in _listed(reply)]
         return Extracted(query=last_question(messages), chunks=chunks)
 
     return extract
@@ -192,11 +157,8 @@ def first_of(*extractors: Extractor) -> Extractor:
     """Return an extractor that asks several, in order, and takes what the first one finds."""
 
     def extract(messages: Messages, call: Mapping[str, Any]) -> Extracted | None:
-        for each in extractors:
-            found = each(messages, call)
-            if found is not None:
-                return found
-        return None
+        found = (each(messages, call) for each in extractors)
+        return next((each for each in found if each is not None), None)
 
     return extract
 
@@ -241,7 +203,7 @@ def chunk_of(document: Any) -> Chunk:
     )
 
 
-def _backwards(template: str, context: str) -> re.Pattern[str]:
+def _backwards(template: str) -> re.Pattern[str]:
     """Return the pattern that reads a template's fields off a text."""
     # Applications strip what they have formatted.
     parts = [*Formatter().parse(template.strip())]
@@ -255,34 +217,12 @@ def _backwards(template: str, context: str) -> re.Pattern[str]:
         pattern += re.escape(literal)
         if field is not None:
             # As much as can be is the context's.
-            pattern += f"(?P<{field}>.*)" if field == context else f"(?P<{field}>.*?)"
+            pattern += f"(?P<{field}>.*)" if field == _CONTEXT else f"(?P<{field}>.*?)"
     return re.compile(pattern, re.DOTALL)
 
 
-def _between(open: str, close: str) -> re.Pattern[str]:  # noqa: A002 - as in `tagged`
-    if not open or not close:
-        raise ValueError("a mark is empty")
-    return re.compile(f"{re.escape(open)}(.*?){re.escape(close)}", re.DOTALL)
-
-
-def _pieces(chunk: tuple[str, str] | None, separator: str | None) -> Callable[[str], Iterator[str]]:
-    marks = None if chunk is None else _between(*chunk)
-
-    def pieces(context: str) -> Iterator[str]:
-        if marks is not None:
-            found = marks.findall(context)
-        else:
-            found = context.split(separator) if separator else [context]
-        return (text for piece in found if (text := piece.strip()))
-
-    return pieces
-
-
-def _without(passages: re.Pattern[str], text: str) -> str:
-    """Return the question that stands around the context; behind it, if both sides hold words."""
-    around = [part.strip() for part in passages.sub("\0", text).split("\0")]
-    last = around[-1] or next((part for part in reversed(around) if part), "")
-    return _LABEL.sub("", last).strip()
+def _pieces(context: str) -> Iterator[str]:
+    return (text for piece in context.split(_SEPARATOR) if (text := piece.strip()))
 
 
 def _tool_calls(messages: Messages) -> Iterator[tuple[Any, Any]]:
@@ -293,10 +233,9 @@ def _tool_calls(messages: Messages) -> Iterator[tuple[Any, Any]]:
                 yield call.get("id"), function.get("name")
 
 
-def _listed(reply: str) -> list[Chunk] | None:
-    if not reply.lstrip().startswith("["):
-        return None
+def _listed(reply: str) -> list[Chunk]:
     try:
-        return [chunk_of(each) for each in json.loads(reply)]
+        listed = json.loads(reply) if reply.lstrip().startswith("[") else [reply]
+        return [chunk_of(each) for each in listed]
     except (ValueError, TypeError):
-        return None  # prose that begins with a bracket, or a list of something else
+        return [Chunk(text=reply)]  # prose that begins with a bracket, or a list of something else

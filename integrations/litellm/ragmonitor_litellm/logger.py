@@ -26,6 +26,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from ragmonitor import Monitor
 from ragmonitor.integration import ForkSafeLock, Recorder, error_text, record_error, shielded
 from ragmonitor_litellm.calls import (
+    REDACTED,
     Call,
     LiteLLMTranslator,
     Reply,
@@ -135,7 +136,9 @@ class RagMonitorLogger(CustomLogger):
         kwargs[self.key] = None  # of no concern to us, unless the contrary is found
         params = kwargs.get("litellm_params") or {}
         # What must not be logged, must not be by us either.
-        if params.get("no-log") and not getattr(litellm, "global_disable_no_log_param", False):
+        if litellm.turn_off_message_logging or (
+            params.get("no-log") and not getattr(litellm, "global_disable_no_log_param", False)
+        ):
             return None
         metadata = metadata_of(params)
         own = first_marked(metadata)
@@ -164,20 +167,18 @@ class RagMonitorLogger(CustomLogger):
         info: dict[str, Any] = {name: kwargs[name] for name in KEPT_INFO if name in kwargs}
         info["metadata"] = next((each for each in metadata if isinstance(each, Mapping)), {})
         params = kwargs.get("litellm_params") or {}
-        is_redacted = bool(getattr(litellm, "turn_off_message_logging", False))
         return Call(
             run_id=uuid.uuid4().hex,
             # Copied: applications append to the list, and some put the next context into the same
             # message. The texts themselves nobody can change.
-            messages=()
-            if is_redacted or not isinstance(messages, list)
-            else tuple(dict(m) if type(m) is dict else m for m in messages),
+            messages=tuple(dict(m) if type(m) is dict else m for m in messages)
+            if isinstance(messages, list)
+            else (),
             info=info,
             extract=self.extract,
             model=kwargs.get("model") or "",
             provider=kwargs.get("custom_llm_provider") or params.get("custom_llm_provider") or "",
             streams=bool(kwargs.get("stream")),
-            is_redacted=is_redacted,
             is_in_scope=is_in_scope,
         )
 
@@ -190,7 +191,7 @@ class RagMonitorLogger(CustomLogger):
             began = kwargs.get("completion_start_time")
             if call.streams and not call.is_cached and isinstance(began, datetime):
                 call.first_token_ns = _nanoseconds(began)
-            reply = reply_in(response, call.model, is_redacted=call.is_redacted)
+            reply = reply_in(response, call.model)
             self._end(call, reply, at_ns=_nanoseconds(end_time))
 
     def _failure(self, kwargs: Any, start_time: Any, end_time: Any) -> None:
@@ -215,12 +216,14 @@ class RagMonitorLogger(CustomLogger):
         if recorder is None:
             return
         status: Literal["ok", "error"] = "error" if error else "ok"
+        is_redacted = reply is not None and reply.text == REDACTED
         first_ns = call.first_token_ns
         recorder.ended(
             call.request, reply, status=status, error=error, at_ns=at_ns, first_piece_ns=first_ns
         )
-        if not self.is_on or not (error or call.is_in_scope or (reply and reply.is_answer)):
-            recorder.forget(call.run_id)  # it asked for a tool
+        is_told = error or call.is_in_scope or (reply and reply.is_answer)
+        if is_redacted or not self.is_on or not is_told:
+            recorder.forget(call.run_id)  # its texts must not be seen, or it asked for a tool
         else:
             recorder.ended(call.run_id, reply, status=status, error=error, at_ns=at_ns)
 

@@ -121,14 +121,10 @@ def test_a_long_prompt_is_read_in_time_linear_in_it():
 
 
 def test_what_stands_between_tags_is_context_and_the_rest_the_question():
-    """A label in front of the question is left out."""
-    prompt = "Use it.\n<context>\na\n\nb\n</context>\nQuestion: What?"
+    """Behind it, or before."""
+    prompt = "Use it.\n<context>\na\n\nb\n</context>\nWhat?"
     assert read(tagged(), user(prompt)) == ("What?", ["a", "b"])
     assert read(tagged(), user("What?\n<context>a</context>")) == ("What?", ["a"])
-    assert read(tagged(), user("<context>甲\n\n乙</context>\n问题：什么？")) == (
-        "什么？",
-        ["甲", "乙"],
-    )
 
 
 def test_every_passage_counts_that_the_model_sees():
@@ -175,20 +171,18 @@ def test_what_search_tools_reply_is_context():
         call("2", "send_mail"),
         reply("2", "sent"),
     ]
-    assert read(tool_messages(), *messages) == ("What?", ["a"])
-    assert read(tool_messages("send_*"), *messages) == ("What?", ["sent"])
+    assert read(tool_messages(), *messages) == ("What?", [Chunk(text="a")])
+    assert read(tool_messages("send_*"), *messages) == ("What?", [Chunk(text="sent")])
     assert read(tool_messages("none"), *messages) is None
 
 
 def test_a_reply_may_be_a_list_of_chunks():
-    """As JSON, or with marks."""
+    """As JSON."""
     listed = reply("1", '["a", {"text": "b", "id": 7, "score": 0.5}]')
     found = tool_messages()([user("q"), call("1", "search"), listed], {})
     assert list(found.chunks) == [Chunk(text="a"), Chunk(text="b", id="7", score=0.5)]
-    lines = tool_messages(separator="\n")
-    assert read(lines, user("q"), call("1", "search"), reply("1", "a\nb")) == ("q", ["a", "b"])
     prose = read(tool_messages(), user("q"), call("1", "search"), reply("1", "[1] a"))
-    assert prose == ("q", ["[1] a"])
+    assert prose == ("q", [Chunk(text="[1] a")])
 
 
 # Several, and metadata

@@ -2,8 +2,7 @@
 
 Spans carry nearly everything: the inputs, the real results, parents and failures. Events are read
 for two things only that spans do not carry: the final output of a streamed model call, with its
-token counts (the span exits before the first token), and the pieces of streams that cannot be
-observed themselves: of a chat, and of a model that the application calls by itself.
+token counts (the span exits before the first token), and the pieces of a chat's stream.
 
 No class is patched, no lock is held, no context is attached; whatever goes wrong here is logged
 and counted by `record_error` (LlamaIndex itself would swallow it silently).
@@ -27,9 +26,7 @@ from llama_index.core.instrumentation.events.chat_engine import StreamChatDeltaR
 from llama_index.core.instrumentation.events.exception import ExceptionEvent
 from llama_index.core.instrumentation.events.llm import (
     LLMChatEndEvent,
-    LLMChatInProgressEvent,
     LLMCompletionEndEvent,
-    LLMCompletionInProgressEvent,
 )
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
@@ -44,6 +41,7 @@ from ragmonitor import current_interaction
 from ragmonitor.integration import (
     ForkSafeLock,
     Recorder,
+    RunKind,
     StreamListener,
     oldest_of,
     read_stream,
@@ -82,14 +80,6 @@ _places: dict[str, _Place] = {}
 
 Of this module and not of a handler: handlers are pydantic models, whose attributes are slow.
 """
-
-_MAX_LONE = 1_000
-_lone: dict[str, _Root] = {}
-"""Streams of models that the application called by itself, within a block, by span id."""
-
-_unbegun: dict[str, None] = {}
-"""Ids of the model streams of workflows whose first text has not come. Only their events tell when
-it does: the application reads them within its steps."""
 
 # Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
 _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RERANKER, _ASKING = (
@@ -143,7 +133,6 @@ class _Root(_Place, StreamListener):
         "_pieces",
         "_pulled_before",
         "asks",
-        "block",
         "failure",
         "generators",
         "note",
@@ -168,8 +157,6 @@ class _Root(_Place, StreamListener):
         self.asks = True
         """Whether its synthesizer asks a model: `context_only` and `no_text` do not."""
         self.failure: BaseException | None = None
-        self.block: Any = None
-        """The interaction of plain code that this part belongs to."""
         self.result: weakref.ref[Any] | None = None
         """The stream that a workflow has returned, which is its model's or is made of it."""
         self._pieces: list[str] | None = None
@@ -229,8 +216,8 @@ class _Root(_Place, StreamListener):
             # The root knows by itself whether its answer is whole; no stream of its may stay open.
             id_, _ = self.streams.popitem()
             _places.pop(id_, None)
-            _unbegun.pop(id_, None)
-            recorder.ended(id_)
+            if id_ != self.id:
+                recorder.ended(id_)
         if failure is None:
             recorder.ended(
                 self.id,
@@ -286,22 +273,20 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 if place is not None:
                     _keep(id_, place)
                 return
-            if place is None:
-                if role is _MODEL:
-                    place = _pulled.get()
-                if place is None:
-                    recorder = _listening.recorder
-                    if recorder is None:
-                        return
-                    if role is _ENGINE or role is _WORKFLOW:
-                        self._root(id_, role, bound_args, instance, tags, recorder, None)
-                    else:
-                        self._part(id_, role, bound_args, instance, tags, recorder)
-                    return
-            elif role is _MODEL and place.role is _WRITER:
-                # A chat that drains the stream of an engine which is an interaction of its own.
+            if role is _MODEL and (place is None or place.role is _WRITER):
+                # A model is asked while a stream is read, or by a chat that drains the stream of an
+                # engine which is an interaction of its own.
                 place = _pulled.get() or place
-            self._member(id_, role, bound_args, instance, parent_id, place, tags)
+            if place is None:
+                recorder = _listening.recorder
+                if recorder is None:
+                    pass
+                elif role is _ENGINE or role is _WORKFLOW:
+                    self._root(id_, role, bound_args, instance, tags, recorder, None)
+                else:
+                    self._part(id_, role, bound_args, instance, tags, recorder)
+            else:
+                self._member(id_, role, bound_args, instance, parent_id, place, tags)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
             _note_loss(parent_id)
@@ -340,7 +325,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 recorder.ended(id_)
                 return False
             place.answered = True
-        _keep_root(_Root(id_, role, recorder, note))
+        _keep(id_, _Root(id_, role, recorder, note))
         return True
 
     def _part(  # noqa: PLR0917 - as its like
@@ -353,33 +338,20 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         recorder: Recorder,
     ) -> None:
         """Start a run that the application calls by itself: a part of its interaction."""
-        block = current_interaction()
-        if block is None or role is _WRITER:
+        if current_interaction() is None or role is _WRITER:
             return
         arguments = bound_args.arguments
-        if role is _ASKING:
-            role = _RERANKER
         note = Note(tags, instance if role is _MODEL else None)
-        root = _Root(id_, role, recorder, note)
-        root.instance, root.block = instance, block
-        name = type(instance).__name__
-        if role is _RERANKER:
-            pass  # its own models are parts
-        elif role is _MODEL:
-            if _is_inner(_lone, instance, block):
-                return
-            recorder.started(id_, None, "model", name, note_prompt(arguments), note)
-        elif role is _RETRIEVER:
-            query = note_query(next(iter(arguments.values()), None))
-            recorder.started(id_, None, "retriever", name, query, note)
-        elif role is _TOOL:
-            name = _tool_name(instance)
-            recorder.started(id_, None, "tool", name, note_tool_query(arguments), note)
-        else:
+        root = _Root(id_, _RERANKER if role is _ASKING else role, recorder, note)
+        root.instance = instance
+        if role is _SYNTHESIS:
             note.synthesized = [arguments.get("nodes") or ()]
             query = note_query(arguments.get("query"))
-            recorder.started(id_, None, "chain", name, query, note, asked=True)
-        _keep_root(root)
+            recorder.started(id_, None, "chain", type(instance).__name__, query, note, asked=True)
+        elif root.role is not _RERANKER:  # whose own models are parts
+            kind, name, inputs = _called(role, instance, arguments)
+            recorder.started(id_, None, kind, name, inputs, note)
+        _keep(id_, root)
 
     def _member(  # noqa: PLR0917 - passes faster by position
         self,
@@ -392,29 +364,26 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         tags: Mapping[str, Any] | None,
     ) -> None:
         root = place.root
-        if role is _RETRIEVER:
-            _keep(id_, _Place(id_, role, root))
-            query = note_query(next(iter(bound_args.arguments.values()), None))
-            root.recorder.started(id_, place.run_id, "retriever", type(instance).__name__, query)
-        elif (
-            role is _MODEL
-            and place.role is not _MODEL
-            and not (root.streams and _is_inner(root.streams, instance))
-        ):
-            _keep(id_, _Place(id_, role, root, instance=instance))
-            root.recorder.started(
-                id_,
-                place.run_id,
-                "model",
-                type(instance).__name__,
-                # What a reranker asks shows the model that answers nothing.
-                None if place.role is _RERANKER else note_prompt(bound_args.arguments),
-                instance,
+        arguments = bound_args.arguments
+        is_run = (
+            role is _RETRIEVER
+            or (role is _TOOL and place.role is not _TOOL)
+            or (
+                role is _MODEL
+                and place.role is not _MODEL
+                and not (root.streams and _is_inner(root.streams, instance))
             )
-        elif role is _TOOL and place.role is not _TOOL:
-            _keep(id_, _Place(id_, role, root))
-            query = note_tool_query(bound_args.arguments)
-            root.recorder.started(id_, place.run_id, "tool", _tool_name(instance), query)
+        )
+        if is_run:
+            kind, name, inputs = _called(role, instance, arguments)
+            if role is _MODEL:
+                _keep(id_, _Place(id_, role, root, instance=instance))
+                # What a reranker asks shows the model that answers nothing.
+                inputs = None if place.role is _RERANKER else inputs
+                root.recorder.started(id_, place.run_id, kind, name, inputs, instance)
+            else:
+                _keep(id_, _Place(id_, role, root))
+                root.recorder.started(id_, place.run_id, kind, name, inputs)
         elif role is _WRITER and parent_id == root.id:
             _keep(id_, _Place(id_, role, root, run_id=root.id))
             _listening.hear_events()
@@ -427,7 +396,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             # An engine inside an agent, a model inside a model, a synthesizer.
             _keep(id_, place)
             if role is _SYNTHESIS and place is root and root.role is _ENGINE:
-                nodes = bound_args.arguments.get("nodes")
+                nodes = arguments.get("nodes")
                 if nodes is not None:
                     note = root.note
                     note.synthesized = [*(note.synthesized or ()), nodes]
@@ -453,34 +422,22 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     del _places[id_]
                 return
             role, root = place.role, place.root
-            if place is root:
+            if role is _MODEL and not _is_reply(result):
+                root.streams[id_] = place
+                _listening.hear_events()
+            elif role is _ENGINE or role is _WORKFLOW or role is _SYNTHESIS:
                 _returned(root, result)
-            elif role is _MODEL:
-                if _is_reply(result):
-                    del _places[id_]
-                    reply = note_reply(result)
-                    if reply is not None and place.inner is not None:
-                        reply = reply._replace(extra=place.inner.raw)  # the tokens' counts
-                    root.recorder.ended(id_, reply)
-                else:
-                    root.streams[id_] = place
-                    if root.role is _WORKFLOW:
-                        while len(_unbegun) >= _MAX_LONE:
-                            _unbegun.pop(next(iter(_unbegun)), None)
-                        _unbegun[id_] = None
-                    _listening.hear_events()
-            elif role is _RETRIEVER:
+            elif role is _WRITER:
                 del _places[id_]
-                root.recorder.ended(id_, note_nodes(result or ()))
-            elif role is _TOOL:
-                del _places[id_]
-                outputs = None if place.answered else _retrieved(root.recorder, result)
-                root.recorder.ended(id_, outputs)
+                root.written = True
+                root.finish_chat()
             else:
-                del _places[id_]
-                if role is _WRITER:
-                    root.written = True
-                    root.finish_chat()
+                outputs = _given(place, result)
+                if place is root:
+                    root.finish(outputs=outputs)
+                else:
+                    del _places[id_]
+                    root.recorder.ended(id_, outputs)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
             _note_loss(id_)
@@ -534,7 +491,7 @@ class EventListener(BaseEventHandler):
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:  # noqa: ARG002
         """Note one event."""
         kind = type(event)
-        if kind not in _READ and not ((_lone or _unbegun) and kind in _PROGRESS):
+        if kind not in _READ:
             return
         try:
             span_id = event.span_id
@@ -542,22 +499,13 @@ class EventListener(BaseEventHandler):
             if place is None or span_id is None:
                 return
             root = place.root
-            if place.role is _MODEL and place.id in (*root.streams, *_lone):
+            if place.role is _MODEL and place.id in root.streams:
                 span_id = place.id  # of a call within it: a subclass tells by its base's alone
             if kind is StreamChatDeltaReceivedEvent:
                 if place.role is _WRITER:
                     root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
-            elif span_id in _lone:
-                _hear_lone(root, event)
             elif span_id in root.streams:
-                if kind in _PROGRESS:
-                    if span_id in _unbegun and event.response.delta:  # type: ignore[attr-defined]
-                        del _unbegun[span_id]
-                        root.recorder.pieces(span_id, began=True)
-                    return
                 del root.streams[span_id]
-                _places.pop(span_id, None)
-                _unbegun.pop(span_id, None)
                 _hear_end(root, span_id, event)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -566,46 +514,56 @@ class EventListener(BaseEventHandler):
 _READ = frozenset(
     {LLMChatEndEvent, LLMCompletionEndEvent, ExceptionEvent, StreamChatDeltaReceivedEvent}
 )
-_PROGRESS: tuple[type, ...] = (LLMChatInProgressEvent, LLMCompletionInProgressEvent)
 
 
 def _hear_end(root: _Root, span_id: str, event: Any) -> None:
     failure = event.exception if isinstance(event, ExceptionEvent) else None
-    if failure is None:
-        root.recorder.ended(span_id, note_reply(event.response))
-    elif isinstance(failure, GeneratorExit):
+    reply = None if failure is not None else note_reply(event.response)
+    if span_id == root.id:
+        root.finish(failure, outputs=reply)
+        return
+    _places.pop(span_id, None)
+    if failure is None or isinstance(failure, GeneratorExit):
         # Whoever reads a model's stream may stop when it has enough; whether the answer is whole,
         # the root knows.
-        root.recorder.ended(span_id)
+        root.recorder.ended(span_id, reply)
     else:
         root.recorder.failed(span_id, failure)
     if root.result is not None and not root.streams:  # a workflow's, which ends with its stream
         root.finish(failure)
 
 
-def _hear_lone(root: _Root, event: Any) -> None:
-    if type(event) in _PROGRESS:
-        root.recorder.piece(root.id, event.response.delta or "")
-        return
-    del _lone[root.id]
-    if not isinstance(event, ExceptionEvent):
-        root.finish(outputs=note_reply(event.response))
-    elif isinstance(event.exception, GeneratorExit):
-        root.finish(whole=False)
-    else:
-        root.finish(event.exception)
-
-
-def _is_inner(streams: Mapping[str, _Place], instance: Any, block: Any = None) -> bool:
+def _is_inner(streams: Mapping[str, _Place], instance: Any) -> bool:
     """Return whether this call belongs to a stream of the same model that is being read.
 
     An asynchronous stream over a model's own synchronous one: two calls to LlamaIndex, one to the
     model.
     """
-    return any(
-        p.instance is instance and ".astream_" in p.id and (block is None or p.root.block is block)
-        for p in [*streams.values()]
-    )
+    return any(p.instance is instance and ".astream_" in p.id for p in [*streams.values()])
+
+
+def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[RunKind, str, Any]:
+    """Return the kind, the name and the inputs of the run that a call is."""
+    if role is _MODEL:
+        return "model", type(instance).__name__, note_prompt(arguments)
+    if role is _TOOL:
+        return "tool", _tool_name(instance), note_tool_query(arguments)
+    query = note_query(next(iter(arguments.values()), None))
+    return "retriever", type(instance).__name__, query
+
+
+def _given(place: _Place, result: Any) -> Any:
+    """Return what the recorder keeps of a call's result."""
+    if place.role is _MODEL:
+        reply = note_reply(result)
+        if reply is not None and place.inner is not None:
+            reply = reply._replace(extra=place.inner.raw)  # the tokens' counts
+        return reply
+    if place.role is _RETRIEVER:
+        return note_nodes(result or ())
+    if place.role is _TOOL and not place.answered:
+        return _retrieved(place.root.recorder, result)
+    return None
 
 
 def _is_reply(result: Any) -> bool:
@@ -637,10 +595,6 @@ def _tool_name(instance: Any) -> str:
     return name or type(instance).__name__
 
 
-def _keep_root(root: _Root) -> None:
-    _keep(root.id, root)
-
-
 def _keep(id_: str, place: _Place) -> None:
     if len(_places) >= _MAX_PLACES:
         _forget_oldest()
@@ -661,27 +615,8 @@ def _note_loss(span_id: str | None) -> None:
         place.root.note.incomplete = True
 
 
-def _part_returned(root: _Root, result: Any) -> None:
-    """Note the result of a call that is a part of an interaction of plain code."""
-    role = root.role
-    if role is _MODEL and not _is_reply(result):
-        while len(_lone) >= _MAX_LONE:  # streams that nobody read; their runs age out
-            _lone.pop(next(iter(_lone)), None)
-        _lone[root.id] = root
-        _listening.hear_events()
-    elif role is _MODEL:
-        root.finish(outputs=note_reply(result))
-    elif role is _RETRIEVER:
-        root.finish(outputs=note_nodes(result or ()))
-    else:
-        root.finish(outputs=_retrieved(root.recorder, result) if role is _TOOL else None)
-
-
 def _returned(root: _Root, result: Any) -> None:
     """Note the result of a root's call: the answer, or a stream that is yet to be read."""
-    if root.role is not _ENGINE and root.role is not _WORKFLOW and root.role is not _SYNTHESIS:
-        _part_returned(root, result)
-        return
     if root.role is _WORKFLOW:
         if result is None:  # a run that its user cancelled; every other one gives a `StopEvent`
             root.finish(asyncio.CancelledError())
@@ -754,8 +689,6 @@ class _Listening:
 
     def after_fork_in_child(self) -> None:
         """Forget what stayed with the parent: open spans."""
-        _lone.clear()
-        _unbegun.clear()
         _places.clear()
 
     def listen(self, recorder: Recorder) -> None:

@@ -440,22 +440,6 @@ def test_outside_a_block_nothing_by_itself_is_an_interaction(monitor: FakeMonito
     assert (monitor.interactions, monitor.open_runs) == ([], 0)
 
 
-async def test_models_that_stream_at_once_in_a_block_are_counted_once_each(
-    monitor: FakeMonitor,
-) -> None:
-    """One model object, two asynchronous streams of it, each over its own synchronous one."""
-    model = Parts(monitor=monitor).model
-
-    async def said(load: str) -> str:
-        stream = await model.astream_complete(question(load))
-        return "".join([reply.delta or "" async for reply in stream])
-
-    with monitor.interaction(query="Both?"):
-        Notes().retrieve(QUESTION)
-        assert await asyncio.gather(said("1"), said("2")) == [answer("1"), answer("2")]
-    assert sorted(g.output for g in monitor.only().generations) == [answer("1"), answer("2")]
-
-
 # --- labels --------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from opentelemetry.trace import (
 
 from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in, token_count
 from ragmonitor.capture.span_readers.span_events import EVENTS, with_contents
-from ragmonitor.capture.span_readers.texts import UNREADABLE, parsed
+from ragmonitor.capture.span_readers.texts import parsed
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -59,7 +59,7 @@ class SpanRecord:
 
     @property
     def is_unread(self) -> bool:
-        """Whether something in it could not be read: too deep, too long, or a fault of ours."""
+        """Whether something in it could not be read, by a fault of ours."""
         return "unread" in self.memo
 
     def note_unread(self) -> None:
@@ -76,10 +76,7 @@ class SpanRecord:
             return value
         key = f"json:{name}"
         if key not in self.memo:
-            text = self.text(name)
-            value = self.memo[key] = parsed(text)
-            if value is UNREADABLE:
-                self.note_unread()
+            self.memo[key] = parsed(self.text(name))
         return self.memo[key]
 
     def text(self, name: str) -> str:

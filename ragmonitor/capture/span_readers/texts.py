@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ragmonitor.capture.coercion import (
     MAX_JSON_CHARACTERS,
@@ -47,25 +47,15 @@ class Documents(NamedTuple):
 UNKNOWN_DOCUMENTS = Documents((), complete=False)
 
 
-class _Unreadable:
-    """No text, no list, no mapping: so nothing is found in it."""
-
-
-UNREADABLE: Final = _Unreadable()
-"""The value of a JSON text that is too long, or too deeply nested."""
-
-
 def parsed(text: str) -> Any:
-    """Return the value of a JSON text; the text itself if it is none."""
+    """Return the value of a JSON text; the text itself if it is none, None if it is too much."""
     if text[:1] in ("{", "[", '"') or text in ("null", "true", "false"):
-        if len(text) > MAX_JSON_CHARACTERS:
-            return UNREADABLE
         try:
-            return json.loads(text)
+            return json.loads(text) if len(text) <= MAX_JSON_CHARACTERS else None
         except ValueError:
             return text
         except RecursionError:
-            return UNREADABLE
+            return None
     return text
 
 

@@ -18,7 +18,6 @@ from ragmonitor.records import (
     Interaction,
     Message,
     Retrieval,
-    SpanReference,
     Usage,
 )
 from ragmonitor.runtime.guard import errors
@@ -78,12 +77,6 @@ def test_what_is_no_record_is_counted_as_one():
     finished = Record(None)
     assert (finished.framework, finished.status) == ("python", "ok")
     assert finished.interaction().capture_incomplete
-
-
-def test_a_reference_that_is_none_is_left_out():
-    """Else the whole trace would be lost with it."""
-    bad = SpanReference(trace_id="x", span_id="y")
-    assert sound(interaction(caller=bad, target=5)).caller is None
 
 
 def test_a_time_that_no_span_can_hold_makes_the_record_incomplete():
