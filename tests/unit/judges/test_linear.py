@@ -15,7 +15,7 @@ from ragmonitor.judges.builtin import (
     reference_reading,
 )
 from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
-from ragmonitor.judges.builtin.structured import clauses, field_reading, fields
+from ragmonitor.judges.builtin.structured import field_reading, fields
 from ragmonitor.judges.builtin.structured.formats import records_of
 from ragmonitor.judges.builtin.terms import chunk_keys
 from ragmonitor.judges.sentences import language, split
@@ -58,7 +58,7 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_MAX_PASSAGES", 2)
     monkeypatch.setattr(names, "_MAX_ACTS", 4)
     monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
-    for module in (fields, clauses, field_reading):
+    for module in (fields, field_reading):
         for name, low in (("MAX_SHARED", 2), ("MAX_COMPARED", 4), ("MAX_PER_CLAUSE", 4)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, low)

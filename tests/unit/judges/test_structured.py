@@ -67,8 +67,6 @@ FORMS = {
     "<tr><td>Brio</td><td>$40</td><td>no</td></tr></table>",
     "fields and values": "| Field | Value |\n|---|---|\n| Model | Brio |\n| Price | $40 |\n"
     "| Dimmable | no |",
-    "html keys": "<dl><dt>Model</dt><dd>Brio</dd><dt>Price</dt><dd>$40</dd>"
-    "<dt>Dimmable</dt><dd>no</dd></dl>",
 }
 
 

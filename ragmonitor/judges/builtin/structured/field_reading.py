@@ -1,37 +1,61 @@
 """What the fields of structured chunks say of a sentence, clause by clause.
 
-A field is spoken of where all its words stand in the clause; where rows are named, only theirs
-count. A field supports what agrees with it, and contradicts only if no field that may be meant
-agrees; one without a value does neither.
+A field is spoken of where a word of it stands in the clause and all in the sentence; where rows are
+named, only theirs count. A field supports what agrees with it, and contradicts only if no field
+that may be meant agrees; one without a value does neither.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import IntEnum
+from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
-from ragmonitor.judges.builtin.structured.clauses import Clause, Mention, read_clauses
 from ragmonitor.judges.builtin.structured.fields import (
+    HAN_RUN,
     MAX_COMPARED,
+    MAX_HAN,
+    MAX_PHRASE,
     MAX_SHARED,
     Fact,
     FieldTable,
     Number,
     Token,
+    numbers_of,
     phrase,
     tokens,
 )
 from ragmonitor.judges.builtin.terms import Term
 from ragmonitor.runtime.patterns import lazy_pattern
 
+MAX_PER_CLAUSE: Final = 24
+"""Numbers or fields of one clause; of more, none is read."""
+_BORDER: Final = lazy_pattern(
+    r"[;；。，]|(?:,\s{0,3})?\b(?:but|however|although|though|while|whereas|rather than"
+    r"|instead of)\b|,\s{1,3}(?:yet|with)\b"
+    r"|(?:,|\band\b)\s{1,3}(?:and\s{1,3})?(?=(?:[\w'’-]{1,24}\s{1,3}){0,3}"
+    r"(?:(?:is|are|was|were|does|do|did|has|have|had|can)(?:n.t)?|offers?|provides?|accepts?"
+    r"|allows?|it|they|there|no|not|until|till|from|opens|closes|closing)\b"
+    rf"|{hours.DAY}[^.;,]{{0,24}}?\d|\d{{1,2}}(?::\d\d)?\s?[ap]\.?m\b|\d{{1,2}}:\d\d)",
+    re.IGNORECASE,
+)
+_NEGATIVE: Final = lazy_pattern(
+    r"\b(?:disabled|unavailable|lack(?:s|ing)?|without|prohibited|forbidden|banned|disallowed"
+    r"|(?:turned|switched) off|missing|excluded|excludes|neither|rather than|instead of)\b"
+    r"|禁止|谢绝|关闭|停用",
+    re.IGNORECASE,
+)
+"""Words that deny, besides signs of negation."""
+_JOINS: Final = lazy_pattern(r"\b(?:n?or)\b|[,、或]")
 _UNKNOWN: Final = lazy_pattern(
-    r"\b(?:unclear|unknown|unspecified|no information"
-    r"|not? (?:mentioned|specified|listed|provided|stated|known|given))\b"
+    r"\b(?:unclear|unknown|unspecified|not? (?:mentioned|specified|listed|provided|stated|known))\b"
     r"|未提及|没有提到|未说明|未知|不清楚|未注明",
     re.IGNORECASE,
 )
@@ -45,24 +69,16 @@ _IS: Final = lazy_pattern(
     r"\s{0,3}(?:(?:is|are|was|were|:|=)\s{1,3}(?:(?:the|a|an|very|quite|now|currently|set|to)"
     r"\s{1,3}){0,3}(?P<word>[^\W\d_]+)|(?:为|是|：)(?P<han>[\u3400-\u9fff]{2,8}))"
 )
-_COMPARES: Final = lazy_pattern(r"(?i:\b(?:than|compared|versus)\b|比)")
-_ABOUT: Final = lazy_pattern(
-    r"(?i:(?:about|around|roughly|nearly|almost|approximately|some|~|约|大约|近|左右)\s{0,2}\Z)"
+_LIMITS: Final = lazy_pattern(
+    r"(?i:\b(?:than|compared|versus|about|around|roughly|nearly|almost|approximately|over|under"
+    r"|at least|at most|above|below|exceeding|up to)\b|[~比约近]|左右|超过|至少|不低于|不到|低于"
+    "|最多)"
 )
-_ABOVE: Final = lazy_pattern(
-    r"(?i:(?:over|more than|at least|above|exceeding|超过|至少|不低于)\s{0,2}\Z)"
-)
-_BELOW: Final = lazy_pattern(
-    r"(?i:(?:under|less than|below|at most|fewer than|up to|不到|低于|最多)\s{0,2}\Z)"
-)
+"""What follows is compared, no value: its numbers are not looked for."""
 _OFFERED: Final = frozenset(
     map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))
 )
 """Values that say that there is something at all."""
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 class _Derived(NamedTuple):
@@ -72,24 +88,37 @@ class _Derived(NamedTuple):
     of: Callable[[Sequence[float]], float]
     signs: re.Pattern[str]
 
-    @classmethod
-    def said(cls, name: str, of: Callable[[Sequence[float]], float], signs: str) -> _Derived:
-        """Return one that is spoken of by English and Chinese words."""
-        english, chinese = signs.split(" ")
-        return cls(name, of, lazy_pattern(rf"(?i:\b(?:{english})\b|{chinese})"))
-
 
 _TOTALS: Final = (
-    _Derived.said("average", _mean, "averages?|averaging|mean 平均"),
-    _Derived.said("total", sum, r"total|altogether|combined|sum|in\sall 合计|总共|总计|一共"),
+    _Derived(
+        "average",
+        lambda values: sum(values) / len(values),
+        lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)"),
+    ),
+    _Derived(
+        "total",
+        sum,
+        lazy_pattern(r"(?i:\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"),
+    ),
 )
-_HIGH: Final = (
-    "highest|largest|biggest|most|longest|heaviest|maximum|best|top 最(?:高|大|多|贵|长|重)"
+_EXTREMES: Final = (
+    _Derived(
+        "highest",
+        max,
+        lazy_pattern(
+            r"(?i:\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
+            "|最(?:高|大|多|贵|长|重))"
+        ),
+    ),
+    _Derived(
+        "lowest",
+        min,
+        lazy_pattern(
+            r"(?i:\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
+            "|最(?:低|小|少|便宜|短|轻))"
+        ),
+    ),
 )
-_LOW: Final = (
-    "lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum 最(?:低|小|少|便宜|短|轻)"
-)
-_EXTREMES: Final = (_Derived.said("highest", max, _HIGH), _Derived.said("lowest", min, _LOW))
 _ASKS_PRICE: Final = lazy_pattern("cheap|expensive|便宜|贵")
 
 
@@ -122,23 +151,172 @@ class FieldReading:
         self.supported: set[tuple[int, int]] = set()
         self.findings: list[Finding] = []
 
+    def add(
+        self,
+        outcomes: Sequence[tuple[Outcome, str]],
+        places: Sequence[tuple[int, int]],
+        borne: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Add the strongest of some outcomes, each with the label of its field.
+
+        Args:
+            outcomes: What the fields say that may be meant.
+            places: Where it stands what they speak of; the first is where a finding begins.
+            borne: What else is supported if one agrees.
+        """
+        best = max([outcome for outcome, _ in outcomes], default=Outcome.SILENT)
+        if best is Outcome.SUPPORTS:
+            self.supported.update([*places, *borne])
+        elif best is not Outcome.SILENT:
+            label = min(label for outcome, label in outcomes if outcome is best)
+            self.findings.append(Finding(*places[0], label, best is Outcome.CONTRADICTS))
+
+
+class Mention(NamedTuple):
+    """What a clause says of some fields, which are spoken of by the same words."""
+
+    group: Sequence[Fact]
+    """All of them, of whatever row."""
+    at: Sequence[Token]
+    """The words that speak of them."""
+    facts: Sequence[Fact]
+    """Those of the rows that are named."""
+
+
+class Clause:
+    """One clause of a sentence, and what is said in it."""
+
+    def __init__(
+        self,
+        text: str,
+        span: tuple[int, int],
+        said: Sequence[Token],
+        content: Sequence[Term],
+        table: FieldTable,
+    ) -> None:
+        """Read a clause.
+
+        Args:
+            text: The sentence.
+            span: Where the clause begins and ends in it.
+            said: The words of the clause.
+            content: The terms of the clause.
+            table: The fields.
+        """
+        self.text = text
+        self.start, self.end = start, end = span
+        self.own = text[start:end]
+        self.tokens = said
+        self.times = [
+            time._replace(start=time.start + start, end=time.end + start)
+            for time in hours.times(self.own)
+        ]
+        self.phrases: dict[str, tuple[int, int]] = {}
+        """Maps each run of words to where it stands."""
+        for position, first in enumerate(said):
+            joined = ""
+            for last in said[position : position + MAX_PHRASE]:
+                joined = f"{joined}|{last.key}" if joined else last.key
+                self.phrases.setdefault(joined, (first.start, last.end))
+        names = [
+            name for name in self.phrases if 0 < len(table.by_name.get(name, ())) <= MAX_SHARED
+        ]
+        self.named = frozenset(row for name in names for row in table.by_name[name])
+        """The rows that are named, here or elsewhere in the sentence."""
+        taken = [(time.start, time.end) for time in self.times]
+        taken += [self.phrases[name] for name in names]
+        self.numbers = [
+            number
+            for number in numbers_of(text, content)
+            if not any(first < number.end and last > number.start for first, last in taken)
+            and not re.match("[A-Za-z]", text[max(start, number.start - 1) : number.start])
+        ]
+        """Its numbers that are neither of a time or a name nor glued to a word."""
+        if len(self.numbers) > MAX_PER_CLAUSE:
+            self.numbers = []
+        self.signs = [(t.at, t.at + len(t.surface)) for t in content if t.kind == "negation"]
+        """Where signs of negation begin and end."""
+        self.mentions: list[Mention] = []
+
+    def is_negated(self, at: Sequence[Token] = ()) -> bool:
+        """Return whether the clause denies what some of its words speak of, or anything."""
+        signs = [s for s in self.signs if not any(t.start <= s[0] < t.end for t in at)]
+        for other in self.mentions if at else ():
+            # `Not near the harbour` denies that alone, and what `or` joins to it.
+            first = other.at[0].start
+            is_joined = at[0].start > first and _JOINS.search(self.text, first, at[0].start)
+            if set(other.at).isdisjoint(at) and not is_joined:
+                signs = [sign for sign in signs if not 0 <= first - sign[1] <= 8]
+        return bool(signs) != bool(_NEGATIVE.search(self.own))
+
+    def find_mentions(self, everywhere: frozenset[str], table: FieldTable) -> None:
+        """Find the fields of which a word stands here, and all in the whole sentence."""
+        groups = dict.fromkeys(
+            said
+            for key in dict.fromkeys(token.key for token in self.tokens)
+            if len(table.by_word.get(key, ())) <= MAX_SHARED
+            for said in table.by_word.get(key, ())
+            if said <= everywhere
+        )
+        if len(groups) > MAX_PER_CLAUSE:
+            return
+        for said in groups:
+            own = [token for token in self.tokens if token.key in said]
+            facts = table.groups[said]
+            self.mentions.append(Mention(facts, own, table.of(facts, self.named)))
+        whole = [{*each.at} for each in self.mentions if not self._has_number_within(each.at)]
+        self.mentions = [
+            each for each in self.mentions if not any({*each.at} < other for other in whole)
+        ]
+
+    def _has_number_within(self, at: Sequence[Token]) -> bool:
+        return any(at[0].start <= number.start < at[-1].end for number in self.numbers)
+
+
+def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clause]:
+    """Return the clauses of a sentence, with what they mention.
+
+    Rows that are named in any of them go for those that name none.
+    """
+    found = sorted([*tokens(text), *_chinese_tokens(text, table)], key=attrgetter("start"))
+    clauses: list[Clause] = []
+    for span in pairwise([0, *(border.start() for border in _BORDER.finditer(text)), len(text)]):
+        first, last = (bisect_left(found, at, key=attrgetter("start")) for at in span)
+        begin, end = (bisect_left(content, at, key=attrgetter("at")) for at in span)
+        clauses.append(Clause(text, span, found[first:last], content[begin:end], table))
+    named = frozenset(row for clause in clauses for row in clause.named)
+    everywhere = frozenset(token.key for token in found)
+    for clause in clauses:
+        if len(named) <= MAX_SHARED:
+            clause.named = clause.named or named
+        clause.find_mentions(everywhere, table)
+    return clauses
+
+
+def _chinese_tokens(text: str, table: FieldTable) -> Iterator[Token]:
+    """Yield the words of a Chinese text by which any field is spoken of."""
+    for run in HAN_RUN.finditer(text):
+        for at in range(run.start(), run.end()):
+            for size in range(2, min(MAX_HAN, len(text) - at) + 1):
+                word = text[at : at + size].lower()
+                for known in {word if word in table.han else "", words.SAME.get(word, "")} - {""}:
+                    yield Token(known, at, at + size)
+
 
 def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldReading:
     """Return what the fields say of a sentence, whose terms have offsets."""
     reading = FieldReading()
-    for clause in read_clauses(text, content, table):
+    for clause in _clauses(text, content, table):
         is_unknown = bool(_UNKNOWN.search(clause.own))
         if not is_unknown:
             _read_hours(clause, table, reading)
         for mention in clause.mentions:
             _read_mention(clause, mention, reading, is_unknown=is_unknown)
-        if not _COMPARES.search(clause.own):
+        if not _LIMITS.search(clause.own):
             _read_numbers(clause, reading)
-            if not clause.is_negated():
-                _read_states(clause, table, reading)
-            if clause.named and not clause.is_negated() and not reading.findings:
-                _read_extremes(clause, table, reading)
-                _read_values_of_others(clause, table, reading)
+        if clause.named and not clause.is_negated() and not reading.findings:
+            _read_extremes(clause, table, reading)
+            _read_values_of_others(clause, table, reading)
     if reading.supported:  # so are the words that only carry what a field says
         for term in content:
             if term.key in words.FRAMES or term.kind == "negation":
@@ -154,24 +332,18 @@ def _read_mention(
     clause: Clause, mention: Mention, reading: FieldReading, *, is_unknown: bool
 ) -> None:
     """Compare what a clause says of a field that holds no number."""
-    if not mention.at or not mention.facts:
-        return
     is_negated = clause.is_negated(mention.at)
     outcomes = [
-        (_outcome(clause, mention, fact, is_negated=is_negated), fact) for fact in mention.facts
+        (_outcome(clause, mention, fact, is_negated=is_negated), fact.label)
+        for fact in mention.facts
     ]
-    best = max(outcome for outcome, _ in outcomes)
     if is_unknown:
         is_null = all(fact.is_null for fact in mention.facts)
-        best = Outcome.SUPPORTS if is_null else Outcome.SILENT
-    if best is Outcome.SUPPORTS:
-        values = {each for fact in mention.facts for each in fact.phrases}
-        reading.supported.update((token.start, token.end) for token in mention.at)
-        reading.supported.update(clause.phrases[each] for each in values & clause.phrases.keys())
-    elif best is not Outcome.SILENT:
-        label = min(fact.label for outcome, fact in outcomes if outcome is best)
-        place = mention.at[0].start, mention.at[-1].end
-        reading.findings.append(Finding(*place, label, best is Outcome.CONTRADICTS))
+        outcomes = [(Outcome.SUPPORTS if is_null else Outcome.SILENT, "")]
+    values = {each for fact in mention.facts for each in fact.phrases} & clause.phrases.keys()
+    places = [(mention.at[0].start, mention.at[-1].end)]
+    borne = [clause.phrases[each] for each in values]
+    reading.add(outcomes, places, borne)
 
 
 def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) -> Outcome:
@@ -189,24 +361,18 @@ def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) 
         return Outcome.SILENT
     if any(each in clause.phrases for each in fact.phrases):
         return agrees
-    known = frozenset(fact.phrases)
-    if not is_negated:
-        rivals = frozenset[str]().union(*(each for each in words.RIVALS if each & known)) - known
-        if rivals & clause.keys:
-            return Outcome.CONTRADICTS
-    if known & _OFFERED:
+    rivals = {each for line in words.RIVALS if not line.isdisjoint(fact.phrases) for each in line}
+    if not is_negated and not rivals.isdisjoint(clause.phrases):
+        return Outcome.CONTRADICTS
+    if _OFFERED.intersection(fact.phrases):
         return agrees
     return Outcome.SILENT if is_negated else _of_value(clause, mention, fact)
 
 
 def _of_value(clause: Clause, mention: Mention, fact: Fact) -> Outcome:
     """Return whether a clause gives another value than a field has, in the words of another row."""
-    if any(
-        each in clause.phrases
-        for other in mention.group
-        if other.key == fact.key
-        for each in other.phrases
-    ):
+    others = [other for other in mention.group if other.key == fact.key]
+    if any(each in clause.phrases for other in others for each in other.phrases):
         return Outcome.CONTRADICTS
     if fact.phrases[0].count("|") >= 3:
         return Outcome.SILENT
@@ -214,10 +380,10 @@ def _of_value(clause: Clause, mention: Mention, fact: Fact) -> Outcome:
     if said is None:
         return Outcome.SILENT
     if han := said["han"]:
-        is_same = any(part in han or han in part for part in fact.phrases)
-        return Outcome.SILENT if is_same else Outcome.CONTRADICTS
-    key = tokens(said["word"])[0].key
-    is_other = key not in words.FRAMES and all(key not in p.split("|") for p in fact.phrases)
+        is_other = not any(part in han or han in part for part in fact.phrases)
+    else:
+        key = tokens(said["word"])[0].key
+        is_other = key not in words.FRAMES and all(key not in p.split("|") for p in fact.phrases)
     return Outcome.CONTRADICTS if is_other else Outcome.SILENT
 
 
@@ -232,10 +398,9 @@ def _read_hours(clause: Clause, table: FieldTable, reading: FieldReading) -> Non
     facts = [fact for mention in clause.mentions for fact in mention.facts if fact.times]
     if times and len({fact.key for fact in facts}) == 1:
         known = [time for fact in facts for time in fact.times]
-        if any(time.equals(other) for time in clause.times for other in known):
-            reading.supported.update(times)
-        else:
-            reading.findings.append(Finding(*times[0], min(fact.label for fact in facts), True))
+        agrees = any(time.equals(other) for time in clause.times for other in known)
+        outcome = Outcome.SUPPORTS if agrees else Outcome.CONTRADICTS
+        reading.add([(outcome, fact.label) for fact in facts], times)
 
 
 def _read_schedules(
@@ -250,19 +415,13 @@ def _read_schedules(
         return
     named = [hours_of for row, hours_of in table.schedules.items() if row in clause.named]
     schedules = named or list(table.schedules.values())
-    if not schedules or len(schedules) > MAX_SHARED:
+    if len(schedules) > MAX_SHARED:
         return
     days = [day for each in asked for day in each.days]
     says_closed = (says_closed and not sides) != clause.is_negated()
-    results = [_of_hours(each, days, sides, says_closed=says_closed) for each in schedules]
-    best = max(outcome for outcome, _ in results)
+    outcomes = [_of_hours(each, days, sides, says_closed=says_closed) for each in schedules]
     places = [(clause.start + each.start, clause.start + each.end) for each in which] + [*times]
-    if best is Outcome.SUPPORTS:
-        reading.supported.update(places)
-    elif best is not Outcome.SILENT:
-        label = min(label for outcome, label in results if outcome is best)
-        place = places[0] if places else (clause.start, clause.end)
-        reading.findings.append(Finding(*place, label, best is Outcome.CONTRADICTS))
+    reading.add(outcomes, places or [(clause.start, clause.end)])
 
 
 def _of_hours(
@@ -307,9 +466,13 @@ def _read_numbers(clause: Clause, reading: FieldReading) -> None:
         if number not in left or token in used or gap > 48:
             continue
         mentions = [mention for mention in clause.mentions if token in mention.at]
-        facts = [f for mention in mentions for f in mention.facts if _fits(f, number)]
         is_behind = gap <= 24 and token.start >= number.end  # `three reviews`
-        facts = [fact for fact in facts if is_behind or not fact.is_count]
+        facts = [
+            fact
+            for mention in mentions
+            for fact in mention.facts
+            if fact.numbers and (is_behind or not fact.is_count)
+        ]
         if facts:
             left.remove(number)
             used.add(token)
@@ -322,16 +485,6 @@ def _gap(number: Number, word: Token) -> int:
     if word.start >= number.end:
         return word.start - number.end
     return max(0, number.start - word.end) + 1
-
-
-def _fits(fact: Fact, number: Number) -> bool:
-    """Return whether a field may be what a number is of, by their units; a year is of years."""
-    if not number.unit and _YEAR.fullmatch(number.key):
-        return any(_YEAR.fullmatch(each.key) for each in fact.numbers)
-    return any(not (each.unit and number.unit) or each.unit == number.unit for each in fact.numbers)
-
-
-_YEAR: Final = lazy_pattern(r"#(?:1\d|20|21)\d\d")
 
 
 def _compare(
@@ -350,27 +503,20 @@ def _compare(
     figures: list[tuple[int, str, float]] = []
     """How many words speak of each, its label and its value."""
     for column, alike in columns.items():
-        values = [fact.numbers[0].value for fact in alike if fact.numbers]
-        if derived and len(alike) > 1 and values:
+        values = [fact.numbers[0].value for fact in alike]
+        if derived and len(alike) > 1:
             value = derived.of(values)
             figures.append((0, f"{derived.name} of {'.'.join(column)}: {value:.6g}", value))
         elif derived not in _EXTREMES:
             figures += [(len(f.said), f.label, each.value) for f in alike for each in f.numbers]
-    if any(_is_about(clause, number, value) for _, _, value in figures):
+    if any(_is_value(number, value) for _, _, value in figures):
         reading.supported.update([(number.start, number.end), *spans])
     elif figures:
         reading.findings.append(Finding(number.start, number.end, min(figures)[1], True))
 
 
-def _is_about(clause: Clause, number: Number, value: float) -> bool:
-    """Return whether a number says what a field's value is: exactly, rounded, or as a limit."""
-    before = clause.text[max(clause.start, number.start - 16) : number.start]
-    if _ABOVE.search(before):
-        return value >= number.value
-    if _BELOW.search(before):
-        return value <= number.value
-    if _ABOUT.search(before) or "左右" in clause.text[number.end : number.end + 3]:
-        return abs(number.value - value) <= 0.1 * abs(value)
+def _is_value(number: Number, value: float) -> bool:
+    """Return whether a number is a field's value, exact or rounded to two digits or more."""
     digits = number.key[1:].replace(".", "").strip("0")
     is_rounded = 20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == number.value
     return number.value == value or is_rounded
@@ -379,35 +525,20 @@ def _is_about(clause: Clause, number: Number, value: float) -> bool:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _read_states(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
-    """Find states that rule out the one that a field has: `shipped`, `cancelled`."""
-    for said in sorted(clause.keys & words.STATUSES):
-        rivals = next((each for each in words.RIVALS if said in each), frozenset[str]())
-        facts = [f for rival in sorted(rivals) for f in table.by_value.get(rival, ())[:MAX_SHARED]]
-        if clause.named:
-            facts = [fact for fact in facts if table.is_of(fact, clause.named)]
-        if facts and not any(fact.phrases[0] in clause.keys for fact in facts):
-            label = min(fact.label for fact in facts)
-            reading.findings.append(Finding(*clause.phrases[said], label, True))
-
-
 def _read_extremes(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
     """Find a row that is said to have the most or the least of something, and has not."""
-    if clause.numbers:
-        return
     groups = [mention.group for mention in clause.mentions]
     if _ASKS_PRICE.search(clause.own):
         groups += [table.groups[name] for name in table.by_word.get("price", ())]
-    for extreme in _EXTREMES:
+    for extreme in _EXTREMES if not clause.numbers else ():
         word = extreme.signs.search(clause.own)
         for group in groups if word else ():
             facts = [f for f in group[:MAX_COMPARED] if len(f.numbers) == 1 and not f.is_count]
             own = [fact for fact in facts if table.is_of(fact, clause.named)]
-            if len(facts) > len(own) == 1:
-                best = extreme.of([fact.numbers[0].value for fact in facts])
-                if word and own[0].numbers[0].value != best:
-                    place = clause.start + word.start(), clause.start + word.end()
-                    reading.findings.append(Finding(*place, own[0].label, True))
+            best = extreme.of([fact.numbers[0].value for fact in facts]) if facts else 0.0
+            if word and len(facts) > len(own) == 1 and own[0].numbers[0].value != best:
+                place = clause.start + word.start(), clause.start + word.end()
+                reading.findings.append(Finding(*place, own[0].label, True))
 
 
 def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
@@ -420,7 +551,7 @@ def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldRead
         if any(table.is_of(fact, clause.named) for fact in facts):
             continue
         wrong: list[str] = []
-        for name in {(fact.said, fact.around) for fact in facts}:
+        for name in {fact.said for fact in facts}:
             group = table.groups[name][:MAX_COMPARED]
             own = [fact for fact in group if table.is_of(fact, clause.named)]
             if own and not any(_stands(clause, fact, said.keys()) for fact in own):
@@ -431,7 +562,5 @@ def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldRead
 
 def _stands(clause: Clause, fact: Fact, numbers: Collection[str]) -> bool:
     """Return whether a field's value stands in a clause, or it has none."""
-    if not (fact.phrases or fact.numbers):
-        return True
-    values = [*fact.phrases, *(number.key for number in fact.numbers if number.key in numbers)]
-    return any(each in clause.phrases or each in numbers for each in values)
+    values = [*fact.phrases, *(number.key for number in fact.numbers)]
+    return not values or any(each in clause.phrases or each in numbers for each in values)

@@ -93,26 +93,20 @@ NULL: Final = frozenset({"", *listed("null n/a na unknown - -- — ? 未知 不�
 RIVALS: Final = tuple(
     stems(line)
     for line in (
-        "free paid",
+        "free paid 免费 收费",
+        "low medium average high",
         "quiet average loud",
         "casual formal dressy upscale",
-        "low medium high",
         "small medium large",
-        "debug info warning error critical",
-        "pending processing shipped delivered cancelled canceled returned refunded",
-        "active inactive suspended",
+        "cheap moderate expensive",
         "open closed",
-        "draft published archived",
+        "pending processing shipped delivered cancelled canceled returned refunded",
+        "active inactive suspended draft published archived",
         "passed failed running queued skipped",
         "red blue green black white silver gold grey yellow pink purple orange brown",
-        "免费 收费",
-        "low average high",
-        "cheap moderate expensive",
     )
 )
 """Sets of values of which a field has one."""
-STATUSES: Final = frozenset().union(*(RIVALS[at] for at in (6, 7, 9, 10)))
-"""Values that need no key beside them to be told from their rivals."""
 
 FRAMES: Final = stems(
     """

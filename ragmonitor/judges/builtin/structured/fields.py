@@ -25,9 +25,10 @@ MAX_VALUE: Final = 60
 MAX_HAN: Final = 8
 """Chinese characters of a word that is looked for."""
 HAN_RUN: Final = lazy_pattern("[\u3400-\u9fff]+")
-_WORD: Final = lazy_pattern(r"(?P<word>[^\W\d_\u3400-\u9fff]+)|(?P<figure>\d[\d,]*(?:\.\d+)?)")
+_WORD: Final = lazy_pattern(
+    r"(?P<word>(?!lot of\b)[^\W\d_\u3400-\u9fff]+)|(?P<figure>\d[\d,]*(?:\.\d+)?)"
+)
 _SCALE: Final = lazy_pattern(r"(?i:(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z)")
-_MEASURE: Final = lazy_pattern(r"[(（_]([^()（）_]{1,12})[)）]?\Z")
 _DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
 """Dates, and numbers of telephones: no quantities."""
 _PARTS: Final = lazy_pattern(r"[,，;；/、]\s{0,4}")
@@ -79,8 +80,6 @@ class KeyWords(NamedTuple):
     every: tuple[str, ...]
     days: tuple[int, ...]
     """The days that it names."""
-    measure: str
-    """The unit or scale that it ends with: `GDP (billion)`, `weight_kg`."""
 
 
 @lru_cache(maxsize=4_096)
@@ -95,8 +94,7 @@ def key_words(key: str) -> KeyWords:
                 word = word.removeprefix(empty).removesuffix(empty)
         said.append(words.SAME.get(word, word))
     days = tuple(day for each in hours.days(spaced(key)) for day in each.days)
-    measure = _MEASURE.search(key)
-    return KeyWords(tuple(said), every, days, measure[1] if measure else "")
+    return KeyWords(tuple(said), every, days)
 
 
 class Number(NamedTuple):
@@ -137,18 +135,16 @@ class Value(NamedTuple):
 
 
 @lru_cache(maxsize=4_096)
-def value_of(value: Scalar, measure: str) -> Value:
-    """Return what a short value in a measure reads as: the same ones come again and again."""
+def value_of(value: Scalar) -> Value:
+    """Return what a short value reads as: the same ones come again and again."""
     says = truth(value)
     if value is None or str(value).strip().lower() in words.NULL:
         return Value(says, is_null=True)
     if not isinstance(value, str):
         return Value(says)
     times = hours.times(value)
-    numbers: list[Number] = []
-    if not times and not _DATE.search(value):
-        for text in (value, f"{value} {measure}") if measure else (value,):
-            numbers += numbers_of(text, placed(text))
+    is_quantity = not times and not _DATE.search(value)
+    numbers = numbers_of(value, placed(value)) if is_quantity else []
     parts = (value, *_PARTS.split(value)[:MAX_PHRASE]) if says is None else ()
     phrases = [each for each in dict.fromkeys(map(phrase, parts)) if each]
     return Value(says, False, numbers, times, phrases)
@@ -164,8 +160,6 @@ class Fact:
     value: Scalar
     said: frozenset[str]
     """The words by which it is spoken of."""
-    around: frozenset[str] = frozenset()
-    """Words of which one must be said, too: a `lot` is for parking."""
     column: tuple[str, ...] = ()
     is_count: bool = False
     """Whether it is the number of items of a list."""
@@ -181,7 +175,7 @@ class Fact:
     def __post_init__(self) -> None:
         """Read the value."""
         if not isinstance(self.value, str) or len(self.value) <= MAX_VALUE:
-            read = value_of(self.value, key_words(self.key).measure)
+            read = value_of(self.value)
             self.truth, self.is_null, self.numbers, self.times, self.phrases = read
 
     @property
@@ -198,10 +192,6 @@ def truth(value: Scalar) -> bool | None:
         return value
     low = value.strip().lower()
     return True if low in words.YES else False if low in words.NO else None
-
-
-GroupName = tuple[frozenset[str], frozenset[str]]
-"""The words by which fields are spoken of, and those of which one must be said, too."""
 
 
 class Place:
@@ -225,7 +215,7 @@ class FieldTable:
 
     def __init__(self) -> None:
         """Begin with no field."""
-        self.groups: dict[GroupName, list[Fact]] = defaultdict(list)
+        self.groups: dict[frozenset[str], list[Fact]] = defaultdict(list)
         """The fields that are spoken of by the same words."""
         self.by_name: dict[str, list[Place]] = defaultdict(list)
         """Maps a name to the rows that it names."""
@@ -234,19 +224,18 @@ class FieldTable:
         """Maps a row to its opening hours."""
 
     @cached_property
-    def by_word(self) -> dict[str, list[GroupName]]:
+    def by_word(self) -> dict[str, list[frozenset[str]]]:
         """Maps a word to the groups that are spoken of by it, among others."""
-        found: dict[str, list[GroupName]] = defaultdict(list)
+        found: dict[str, list[frozenset[str]]] = defaultdict(list)
         for name in self.groups:
-            for word in name[0]:
+            for word in name:
                 found[word].append(name)
         return found
 
     @cached_property
     def han(self) -> set[str]:
         """The Chinese words by which anything is spoken of."""
-        around = [word for name in self.groups for word in name[1]]
-        every = (*self.by_word, *self.by_value, *self.by_name, *around)
+        every = (*self.by_word, *self.by_value, *self.by_name)
         return {each for each in every if len(each) <= MAX_HAN and not each.isascii()}
 
     @classmethod
@@ -292,28 +281,18 @@ class FieldTable:
         for known in {phrase(name), phrase(spaced("" if row.is_listed else container))} - {""}:
             self.by_name[known].append(at)
         place = ".".join([name, *row.keys] if row.is_listed and name else row.keys)
-        around = frozenset[str]()
-        facts: list[Fact] = []
-        if len(row.cells) > 1 and container and all(isinstance(v, bool) for _, v in row.cells):
-            around = frozenset(key_words(container).said) - words.CONTAINERS
-            chosen = [key for key, value in row.cells if value is True]
-            listed = ", ".join(chosen[:MAX_PHRASE]) or "none"
-            facts.append(Fact(at, container, place, listed, around))
-            facts[-1].truth = bool(chosen)
         for key, value in row.cells:
-            said, every, days, _ = key_words(key)
+            said, every, days = key_words(key)
             said = said or (key_words(container).said if container else ()) or every
             path = f"{place}.{key}" if place and key else place or key
-            fact = Fact(at, key, path, value, frozenset(said), around, (*row.keys, key))
-            facts.append(fact)
-            self._add_hours(fact, days, at.parent or at)
-        for fact in facts:
+            fact = Fact(at, key, path, value, frozenset(said), (*row.keys, key))
             self._add(fact)
+            self._add_hours(fact, days, at.parent or at)
 
     def _add(self, fact: Fact) -> None:
         if not fact.said:
             return
-        self.groups[fact.said, fact.around].append(fact)
+        self.groups[fact.said].append(fact)
         for each in (*fact.phrases, *[number.key for number in fact.numbers]):
             self.by_value[each].append(fact)
 

@@ -1,6 +1,6 @@
 """Structured parts of a chunk as rows of cells.
 
-They are JSON and its Python form, YAML's plain subset, tables, lists of keys and values.
+They are JSON and its Python form, tables, lists of keys and values.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import csv
 import html
 import json
 import re
-from calendar import month_name
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -60,11 +59,12 @@ class Records:
                 row = self.add(parent, keys, is_listed=is_listed)
                 items = [((*keys, str(key)[:MAX_KEY]), each) for key, each in holder.items()]
             for place, each in items:
-                item = _literal(each) if isinstance(each, str) else each
-                if isinstance(item, dict | list):
-                    nested.append((item, place[-MAX_KEYS:], row, is_list))
+                is_literal = isinstance(each, str) and each[:1] in {"{", "["}
+                inner = parsed(each) if is_literal else each
+                if isinstance(inner, dict | list):
+                    nested.append((inner, place[-MAX_KEYS:], row, is_list))
                 else:
-                    self.rows[row].cells.append((place[-1] if place else "", item))
+                    self.rows[row].cells.append((place[-1] if place else "", each))
             waiting += reversed(nested)
 
     def add_table(self, table: Sequence[Sequence[str]]) -> None:
@@ -87,14 +87,6 @@ class Records:
                 self.counts[-1, (name,)] = len(values)
 
 
-def _literal(text: str) -> Any:
-    """Return what a literal within a text holds; a text that holds none as it is."""
-    if text[-1:] in {"'", "}", "]"} and text[:1] in {"u", "'", "{", "["}:
-        inner = parsed(text)
-        return text if inner is ... else inner
-    return text
-
-
 _VALUE = frozenset(["value", "values", "detail", "details", "值", "数值", "内容", "取值"])
 _TEXT = r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"
 _BRACKET = lazy_pattern(rf"{_TEXT}|[{{}}\[\]]", re.DOTALL)
@@ -105,7 +97,10 @@ _CELL = lazy_pattern(
 _PYTHON = lazy_pattern(
     rf"(?:\b[uU])?(?P<text>{_TEXT})|(?P<word>\b(?:True|False|None)\b)", re.DOTALL
 )
-_TAG = lazy_pattern(r"<(?P<close>/?)(?P<name>table|tr|t[dh]|d[td])\b[^<>]*+>", re.IGNORECASE)
+_HTML_TABLE = lazy_pattern(r"<table\b.*?(?:</table>|\Z)", re.IGNORECASE | re.DOTALL)
+_ROW_TAG = lazy_pattern(r"<tr\b[^<>]*+>", re.IGNORECASE)
+_CELL_TAG = lazy_pattern(r"<t[dh]\b[^<>]*+>", re.IGNORECASE)
+_TAG = lazy_pattern(r"<[^<>]*+>")
 _FIGURE = lazy_pattern(
     r"\W{0,2}\d[\d.,:/-]{0,20}\s?\S{0,4}\Z|(?:yes|no|true|false|是|否)\Z", re.IGNORECASE
 )
@@ -203,26 +198,21 @@ def _json_of(token: re.Match[str]) -> str:
 
 
 def _html_tables(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
-    tags = list(_TAG.finditer(chunk))
-    tables: list[list[list[str]]] = [[]]
-    for tag, following in zip(tags, [*tags[1:], None], strict=False):
-        name, end = tag["name"].lower(), following.start() if following else len(chunk)
-        text = " ".join(html.unescape(re.sub(r"<[^<>]*+>", " ", chunk[tag.end() : end])).split())
-        if tag["close"]:
+    for place in _HTML_TABLE.finditer(chunk):
+        rows = [
+            [
+                " ".join(html.unescape(_TAG.sub(" ", cell)).split())
+                for cell in _CELL_TAG.split(row)[1:]
+            ]
+            for row in _ROW_TAG.split(place[0])[1:]
+        ]
+        table = [cells for cells in rows if cells]
+        if len(table) < 2:
             continue
-        if name == "table":
-            tables.append([])
-        elif name in {"tr", "dt"}:
-            tables[-1].append([text] if name == "dt" else [])
-        elif name in {"td", "th", "dd"} and tables[-1]:
-            tables[-1][-1].append(text)
-    for table in ([cells for cells in rows if cells] for rows in tables):
-        if len(table) > 1 and {len(cells) for cells in table} == {2} and not _has_figures(table):
-            found.rows[found.add()].cells.extend((key[:MAX_KEY], value) for key, value in table)
-        elif len(table) > 1 and len(table[0]) > 1:
-            found.add_table(table)
-    if found.rows:
-        yield tags[0].start(), tags[-1].end()
+        if {len(cells) for cells in table} == {2} and not _has_figures(table):
+            table.insert(0, ["field", "value"])
+        found.add_table(table)
+        yield place.span()
 
 
 def _has_figures(table: Sequence[Sequence[str]]) -> bool:
@@ -236,7 +226,7 @@ def _has_figures(table: Sequence[Sequence[str]]) -> bool:
 def _lines_of(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
     lines = [match.span() for match in re.finditer(r"[^\n]+", chunk)]
     texts = [chunk[start:end].rstrip("\r") for start, end in lines]
-    at, tried = 0, dict.fromkeys("\t,;:", 0)
+    at, tried = 0, dict.fromkeys("\t,:", 0)
     while at < len(texts):
         used = _table_at(texts, at, tried, found) or _pairs_at(texts, at, tried, found)
         if used:
@@ -257,7 +247,7 @@ def _table_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
         if len(table) > 1 and len(table[0]) > 1:
             found.add_table(table)
             return end - at
-    for sign in "\t,;":
+    for sign in "\t,":
         columns, end = texts[at].count(sign), at + 1
         if at < tried[sign] or not columns:
             continue
@@ -295,15 +285,14 @@ def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
     statements = sum(line["value"][-1:] in _ENDS or len(line["value"]) > 60 for line in lines)
     if sum(bool(line["key"]) for line in lines) >= 3 and 3 * statements <= len(lines):
         heading = _HEADING.match(texts[at - 1]) if at else None
-        _add_pairs(lines, heading[1] if heading else "", found)
+        found.add_value(_nested(lines, heading[1] if heading else ""))
         return len(lines)
     for sign in "|;；":
-        if texts[at].count(sign) > 1:
-            parts = [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
-            pairs = [pair for pair in parts if pair and 0 < len(pair["value"]) <= 40]
-            if len(pairs) == len(parts):
-                _add_pairs(pairs, "", found)
-                return 1
+        parts = [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
+        pairs = [pair for pair in parts if pair and 0 < len(pair["value"]) <= 40]
+        if len(parts) > 2 and len(pairs) == len(parts):
+            found.add_value(_nested(pairs, ""))
+            return 1
     return 0
 
 
@@ -317,60 +306,42 @@ def _pair(text: str) -> re.Match[str] | None:
     return found if found and len(found["key"].split()) <= 5 else None
 
 
-class _Frame:
-    """A row that lines are added to, and the keys that it has."""
+def _nested(lines: Sequence[re.Match[str]], name: str) -> Any:
+    """Return the lines of a list as a value of JSON.
 
-    def __init__(self, indent: int, row: int) -> None:
-        self.indent, self.row = indent, row
-        self.seen: set[str] = set()
-
-
-def _add_pairs(lines: Sequence[re.Match[str]], name: str, found: Records) -> None:
-    """Add the rows of a list.
-
-    What is indented below a key belongs to it; a key that comes again begins the next row.
+    What is indented below a key belongs to it; a key that comes again begins the next object.
     """
-    frames = [_Frame(0, found.add())]
-    if name:
-        found.rows[frames[0].row].cells.append(("name", name))
-        frames[0].seen.add("name")
+    objects: list[dict[str, Any]] = [{"name": name} if name else {}]
+    frames = [(0, objects)]
+    """The indents that are open, and the objects at each."""
+    holders: list[tuple[dict[str, Any], str]] = []
     opened = ""
     """The key without a value that was read last."""
     for line in lines:
-        key, value = line["key"].strip(), line["value"].strip(" \t*`")
+        key, value = line["key"].strip(), line["value"].strip(" \t*`").strip("\"'")
         indent = len(line["indent"])
-        while key and len(frames) > 1 and frames[-1].indent > indent:
+        if not key:
+            holder = frames[-1][1][-1]
+            at = opened or next(reversed(holder), "items")
+            before = holder.get(at, [])
+            holder[at] = [*(before if isinstance(before, list) else [before]), value]
+            continue
+        while len(frames) > 1 and frames[-1][0] > indent:
             frames.pop()
-        frame = frames[-1]
-        row = found.rows[frame.row]
-        if key and opened and indent > frame.indent:
-            frame = _Frame(indent, found.add(frame.row, (*row.keys, opened)))
-            frames.append(frame)
-        elif key and key in frame.seen:
-            found.rows[frame.row] = row._replace(is_listed=True)
-            place = row.parent, row.keys
-            found.counts[place] = found.counts.get(place, 1) + 1
-            frame = _Frame(frame.indent, found.add(row.parent, row.keys, is_listed=True))
-            frames[-1] = frame
-        frame.seen.add(key)
-        row = found.rows[frame.row]
-        items = _items(key, value)
-        for item in items:
-            place = frame.row, (*row.keys, key or opened)[-MAX_KEYS:]
-            found.counts[place] = found.counts.get(place, 0) + 1
-            row.cells.append((key or opened, item.strip(" \t\"'")))
-        if key:
-            opened = "" if value else key
-            if value and not items:
-                row.cells.append((key, value.strip("\"'")))
-
-
-def _items(key: str, value: str) -> list[str]:
-    """Return the items of a list that stands in one line, or the one of a line without a key."""
-    if not key:
-        return [value]
-    is_list = value[:1] in {"[", "{"} and value[-1:] in {"]", "}"}
-    return value[1:-1].split(",") if is_list else []
+        if opened and indent > frames[-1][0]:
+            holder = frames[-1][1][-1]
+            holders.append((holder, opened))
+            holder[opened] = [{}]
+            frames.append((indent, holder[opened]))
+        elif key in frames[-1][1][-1]:
+            frames[-1][1].append({})
+        if value:
+            frames[-1][1][-1][key] = value
+        opened = "" if value else key
+    for holder, key in holders:
+        if len(holder[key]) == 1:
+            holder[key] = holder[key][0]
+    return objects if len(objects) > 1 else objects[0]
 
 
 _WORD_BORDER: Final = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|-")
@@ -381,7 +352,6 @@ def spaced(key: str) -> str:
     return _WORD_BORDER.sub(" ", key)
 
 
-_DATE: Final = lazy_pattern(r"\d{4}-(0[1-9]|1[0-2])-\d\d(?:[T ].{0,30})?")
 _PROSE: Final = 80
 """Characters from which a value is read as sentences."""
 _CELLS_TOGETHER: Final = 12
@@ -404,9 +374,6 @@ def rendered(found: Records, chunk: str) -> tuple[str, list[str]]:
         cells: list[str] = []
         for key, value in row.cells:
             text = value if isinstance(value, str) else {True: "yes", False: "no", None: ""}[value]
-            date = _DATE.fullmatch(text)
-            if date:
-                text = f"{text} ({month_name[int(date[1])]})"
             if len(text) > _PROSE:
                 rows.append(text)
             else:
