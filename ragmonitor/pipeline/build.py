@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
     FeedbackIntake,
+    NewestReports,
     OtelExporter,
     PrometheusExporter,
     View,
@@ -27,10 +29,16 @@ from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.incidents.notices import Notifier
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
-from ragmonitor.pipeline.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
-from ragmonitor.pipeline.judging import JUDGE_GRACE_S, JudgeConfig
-from ragmonitor.records import is_builtin
-from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.pipeline.exports import Exports
+from ragmonitor.pipeline.judging import (
+    GOLDEN_SHARE,
+    JUDGE_GRACE_S,
+    JudgeConfig,
+    JudgeRunner,
+    ReadingEngine,
+)
+from ragmonitor.records import JudgeIdentity, is_builtin
+from ragmonitor.redaction import PersonalData, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
@@ -42,6 +50,7 @@ from ragmonitor.runtime.protocols import (
     ExportContext,
     Exporter,
     Judge,
+    TraceExporter,
 )
 from ragmonitor.sampling import AdaptiveSampler, spent_in
 from ragmonitor.settings import Settings
@@ -61,12 +70,111 @@ from ragmonitor.stats.signals import (
 from ragmonitor.stats.streams import Stream, streams
 from ragmonitor.store import DAY_S, Budget, Memory, Store, open_store
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """What the pipeline hands an answer to."""
+
+    redactor: Redactor
+    """What every text passes before a judge or an exporter sees it."""
+    builtin: CapableJudge
+    """The rules."""
+    reader: EveryAnswerReader | None
+    """Reads every answer in their place; None: the rules read all."""
+    engine: ReadingEngine
+    golden_engine: ReadingEngine
+    """With the evaluators of golden questions."""
+    runner: JudgeRunner | None
+    """Asks the judge that reads a share of the answers; None: there is none."""
+    estimates: Statistics
+    """The windowed means and the alarms."""
+    causes: Causes
+    exports: Exports
+    """The places for traces, series and reports."""
+    newest: NewestReports
+    shows_page: bool
+    judges: Sequence[JudgeIdentity]
+    """Who reports on every answer."""
+
+
+def stages_of(
+    settings: Settings,
+    *,
+    redactor: Redactor,
+    lost: Callable[[str, int], None],
+    feedback: Callable[[Feedback], bool],
+    traces: TraceExporter | None,
+    store: Store | None,
+) -> Stages:
+    """Return what works for one pipeline; nothing runs yet.
+
+    Args:
+        settings: The settings.
+        redactor: What every text passes before a judge or an exporter sees it.
+        lost: Counts what did not arrive, by reason.
+        feedback: Takes feedback that comes by HTTP.
+        traces: Emits traces; None: as the settings say.
+        store: Where sums are; None: as the settings say, or memory where that fails.
+
+    Raises:
+        SettingsError: The settings cannot be carried out.
+    """
+    builtin, reader = builtin_judge(), reader_of(settings)
+    store = store_of(settings) if store is None else store
+    judging = judging_of(settings, store)
+    incidents = incidents_of(settings, judging, lost, store)
+    view = view_of(settings, reader or builtin, judging, incidents)
+    entries, goldens = table.select(settings.evaluators), table.select(GOLDEN_EVALUATORS)
+    estimates = estimates_of(settings, reader or builtin, judging, store)
+    causes = next(each for each in estimates.parts if isinstance(each, Causes))
+    incidents.explain = causes.explain
+    newest, clean = NewestReports(), redactor.text
+    timeout_s = None if judging is None else judging.reading_timeout_s + JUDGE_GRACE_S
+    judges = [reader or builtin, *(() if judging is None else (judging.judge,))]
+    return Stages(
+        redactor=redactor,
+        builtin=builtin,
+        reader=reader,
+        engine=ReadingEngine(entries, clean=clean),
+        golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=timeout_s),
+        runner=None if judging is None else JudgeRunner(judging, entries, clean=clean),
+        estimates=estimates,
+        causes=causes,
+        exports=Exports(
+            traces=traces_of(settings, lost) if traces is None else traces,
+            meters=meters_of(settings, view, feedback, store),
+            exporters=[*exporters_of(settings, lost, view, incidents), newest],
+            clean=clean,
+        ),
+        newest=newest,
+        shows_page=view is not None,
+        judges=[each.identity for each in judges],
+    )
+
+
 # --- Judges: who scores every answer, who scores a share, what it may cost ---
 
 ALWAYS: Final = ("ragmonitor:judge", "user_feedback")
 """Tags, or names of attributes, of answers that are judged for certain, budget permitting."""
 CONCURRENCY: Final = 8
 """Answers that the judge reads at once."""
+GOLDEN_EVALUATORS: Final = (
+    "answer_correctness",
+    "context_recall",
+    "context_precision",
+    "faithfulness",
+    "refusal_correctness",
+    "ragchecker_precision",
+    "ragchecker_recall",
+    "ragchecker_f1",
+    "ragchecker_claim_recall",
+    "ragchecker_context_precision",
+    "ragchecker_context_utilization",
+    "ragchecker_noise_sensitivity_in_relevant",
+    "ragchecker_hallucination",
+    "ragchecker_self_knowledge",
+)
+"""The evaluators of golden questions; docs/evaluations.md defines each."""
 
 
 def builtin_judge() -> CapableJudge:
@@ -103,9 +211,15 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
     if settings.judge.model is None:
         return None
     named = settings.judge.name
-    judge = _within_budget(
-        settings.judge.model if named is None else paid_judge(settings, named), settings
-    )
+    given = settings.judge.model if named is None else paid_judge(settings, named)
+    try:
+        unit = settings.budget.unit if settings.budget.is_given else None
+        judge = as_judge(given).within_budget(unit)
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
+            "budget.calls_per_hour"
+        ) from error
     if is_builtin(judge.identity.name):
         raise SettingsError(
             f"judge: {judge.identity.name!r} is a name of the built-in judge, which reads every "
@@ -119,7 +233,7 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
         sampler=AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=budget_of(settings, store),
+            budget=_budget(settings, store, "judge", 1.0),
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=ALWAYS,
@@ -127,6 +241,7 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
         concurrency=CONCURRENCY,
         reading_timeout_s=2 * settings.judge.timeout_s,
         spent=partial(spent_in, settings.budget.unit),
+        golden_share=_budget(settings, store, "golden", GOLDEN_SHARE),
     )
 
 
@@ -162,66 +277,6 @@ def judge_doubt(settings: Settings) -> str:
     )
 
 
-def golden_reader(
-    settings: Settings,
-    builtin: CapableJudge,
-    judging: JudgeConfig | None,
-    clean: Redact,
-    store: Store | None = None,
-) -> GoldenReader:
-    """Return what has answers to golden questions judged.
-
-    By the judge of a share of the traffic, where there is one; else by the built-in one.
-
-    Args:
-        settings: The settings.
-        builtin: The built-in judge.
-        judging: The judges of a share of the answers.
-        clean: Redacts one text.
-        store: Where what they spend is; None: in memory.
-    """
-    judge, timeout_s = builtin, None
-    if judging is not None:
-        judge = judging.judge.uncached()
-        timeout_s = judging.reading_timeout_s + JUDGE_GRACE_S
-    return GoldenReader(
-        judge,
-        clean=clean,
-        timeout_s=timeout_s,
-        budget=_golden_budget(settings, judging, store),
-    )
-
-
-def _golden_budget(
-    settings: Settings, judging: JudgeConfig | None, store: Store | None
-) -> GoldenBudget | None:
-    """Return what golden questions may spend of the judges' budget; None: there is none."""
-    if judging is None or not settings.budget.is_given:
-        return None
-    return GoldenBudget(
-        sampler=judging.sampler,
-        share=_budget(settings, store, "golden", BUDGET_SHARE),
-        spent=judging.spent,
-    )
-
-
-def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
-    """Return the judge, saying what it costs in the unit of the budget.
-
-    Raises:
-        SettingsError: It cannot: the budget would not hold, or nothing would ever be read.
-    """
-    try:
-        return as_judge(judge).within_budget(
-            settings.budget.unit if settings.budget.is_given else None
-        )
-    except SettingsError as error:
-        raise SettingsError(
-            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
-            "budget.calls_per_hour"
-        ) from error
-
-
 def paid_judge(settings: Settings, named: str) -> Judge:
     """Return the judge that a text names, if the budget of the settings can pay for it.
 
@@ -234,33 +289,25 @@ def paid_judge(settings: Settings, named: str) -> Judge:
     """
     judge = judge_named(settings, named)
     if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
+        name, colon, _ = named.partition(":")
+        hint = did_you_mean(name, JUDGES, spelt="{}:...") if colon and name not in JUDGES else ""
         raise SettingsError(
             f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
             "usd_per_day, tokens_per_day or calls_per_day, or RAGMONITOR_BUDGET=usd_per_day=5"
-            f"{_nearest_judge(named)}"
+            f"{hint}"
         )
     return judge
 
 
-def _nearest_judge(named: str) -> str:
-    """Return a question whether a judge of ours was meant; empty: no name is near."""
-    name, colon, _ = named.partition(":")
-    if not colon or name in JUDGES:
-        return ""
-    return did_you_mean(name, JUDGES, spelt="{}:...")
-
-
 def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:
-    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
+    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm.
+
+    That is `model`, or `model@http://address` on another server.
+    """
     name, _, rest = named.partition(":")
     make = JUDGES.get(name)
-    if make is None or not rest:
-        return _llm_judge(settings, named, with_cache=with_cache)
-    return make(rest)
-
-
-def _llm_judge(settings: Settings, named: str, *, with_cache: bool) -> LlmJudge:
-    """Return the judge of that name: `model`, or `model@http://address` on another server."""
+    if make is not None and rest:
+        return make(rest)
     model, api_base = _split_address(named)
     is_own = named == settings.judge.model
     return LlmJudge(
@@ -281,21 +328,14 @@ def _split_address(named: str) -> tuple[str, str | None]:
     return model, f"http{address}" if at else None
 
 
-def budget_of(settings: Settings, store: Store | None) -> Budget | None:
-    """Return what all judges may spend together; None: there is no limit.
+def _budget(settings: Settings, store: Store | None, name: str, share: float) -> Budget | None:
+    """Return a share of what all judges may spend together; None: there is no limit.
 
     What a process has reserved is taken out at once, for every process, so that nothing is spent
     twice; what one had reserved when it died counts as spent.
-
-    Args:
-        settings: The settings.
-        store: Where processes share it; None: it is in memory.
     """
-    return _budget(settings, store, "judge", 1.0) if settings.budget.is_given else None
-
-
-def _budget(settings: Settings, store: Store | None, name: str, share: float) -> Budget:
-    """Return a budget of a share of the limits."""
+    if not settings.budget.is_given:
+        return None
     per_day, per_hour = (
         None if limit is None else limit * share for limit in settings.budget.limits
     )
