@@ -39,7 +39,6 @@ from ragmonitor.pipeline.build import (
     estimates_of,
     exporters_of,
     incidents_of,
-    judge_doubt,
     judging_of,
     paid_judge,
     redactor_of,
@@ -54,7 +53,7 @@ from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.stats.labels import read_labels
-from ragmonitor.store import StoreUnavailableError, store_at
+from ragmonitor.store import Memory, StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
@@ -151,13 +150,17 @@ def _versions() -> Iterator[tuple[str, str | None]]:
 # --- the probes ------------------------------------------------------------------------------
 
 
+def _lost(_reason: str, _n: int) -> None:
+    """Count nothing."""
+
+
 def _settings(settings: Settings) -> Iterator[Check]:
     """Yield whether a monitor starts with these names. Judges and files have their own checks."""
     plain = settings.model_copy(update={"state": None})
     try:
         redactor_of(plain)
-        estimates_of(plain, builtin_judge(), None).close()
-        incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+        estimates_of(plain, builtin_judge(), None, Memory()).close()
+        incidents_of(plain, _lost, Memory(), is_judged=False)
     except RagMonitorError as error:
         yield Check("settings", "failed", str(error), START_REMEDY)
     else:
@@ -240,7 +243,7 @@ def _exporters(settings: Settings) -> Iterator[Check]:
     for each in settings.exporters:
         one = settings.model_copy(update={"exporters": (each,)})
         try:
-            (exporter,) = exporters_of(one, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+            (exporter,) = exporters_of(one, _lost)
         except RagMonitorError as error:
             yield Check("exporters", "failed", str(error), START_REMEDY)
             continue
@@ -383,7 +386,7 @@ def _judges(settings: Settings) -> Iterator[Check]:
     """Yield a reading by the judge that the settings name, and by each of its fallbacks."""
     judge, problem = settings.judge, ""
     try:
-        judging_of(settings.model_copy(update={"state": None}))
+        judging_of(settings, Memory())
     except RagMonitorError as error:
         problem = str(error)
     # Each alone: a fallback would hide that the judge cannot read.
@@ -395,8 +398,7 @@ def _judges(settings: Settings) -> Iterator[Check]:
             yield Check(f"judge {shown(named)}", "failed", str(error), START_REMEDY)
             problem = "" if problem == str(error) else problem
         else:
-            doubt = judge_doubt(alone) if named == judge.name else ""
-            yield ask_judge(asked, remedy=doubt or JUDGE_REMEDY)
+            yield ask_judge(asked)
     if problem:
         yield Check("judges", "failed", problem, START_REMEDY)
 

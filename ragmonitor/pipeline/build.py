@@ -6,8 +6,7 @@ import fnmatch
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +43,7 @@ from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
-from ragmonitor.runtime.prices import Prices, litellm_price
+from ragmonitor.runtime.prices import Prices
 from ragmonitor.runtime.protocols import (
     ConfigurableExporter,
     ExportContext,
@@ -68,7 +67,7 @@ from ragmonitor.stats.signals import (
     REFUSAL,
 )
 from ragmonitor.stats.streams import Stream, streams
-from ragmonitor.store import DAY_S, Budget, Memory, Store, open_store
+from ragmonitor.store import DAY_S, Budget, Store, open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +121,17 @@ def stages_of(
     builtin, reader = builtin_judge(), reader_of(settings)
     store = store_of(settings) if store is None else store
     judging = judging_of(settings, store)
-    incidents = incidents_of(settings, judging, lost, store)
-    view = view_of(settings, reader or builtin, judging, incidents)
+    sampled = () if judging is None else (judging.judge.identity,)
+    judges = ((reader or builtin).identity, *sampled)
+    incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
+    view = _view_of(settings, judges, incidents)
     entries, goldens = table.select(settings.evaluators), table.select(GOLDEN_EVALUATORS)
     estimates = estimates_of(settings, reader or builtin, judging, store)
     causes = next(each for each in estimates.parts if isinstance(each, Causes))
     incidents.explain = causes.explain
     newest, clean = NewestReports(), redactor.text
+    exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
     timeout_s = None if judging is None else judging.reading_timeout_s + JUDGE_GRACE_S
-    judges = [reader or builtin, *(() if judging is None else (judging.judge,))]
     return Stages(
         redactor=redactor,
         builtin=builtin,
@@ -143,12 +144,13 @@ def stages_of(
         exports=Exports(
             traces=traces_of(settings, lost) if traces is None else traces,
             meters=meters_of(settings, view, feedback, store),
-            exporters=[*exporters_of(settings, lost, view, incidents), newest],
+            # The others are to be told of an incident first.
+            exporters=exporters if view is None else [view, *exporters],
             clean=clean,
         ),
         newest=newest,
         shows_page=view is not None,
-        judges=[each.identity for each in judges],
+        judges=judges,
     )
 
 
@@ -198,12 +200,12 @@ def reader_of(settings: Settings) -> EveryAnswerReader | None:
     return EveryAnswerReader(judge)
 
 
-def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | None:
+def judging_of(settings: Settings, store: Store) -> JudgeConfig | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
-        store: Where its budget is; None: in memory.
+        store: Where its budget is.
 
     Raises:
         SettingsError: It costs money and has no budget.
@@ -226,7 +228,6 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
             "answer already; their scores would be one series; give the judge's identity another "
             "name"
         )
-    _warn_once(judge_doubt(settings))
     asking = sum(entry.asks for entry in table.select(settings.evaluators))
     return JudgeConfig(
         judge=judge,
@@ -242,38 +243,6 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
         reading_timeout_s=2 * settings.judge.timeout_s,
         spent=partial(spent_in, settings.budget.unit),
         golden_share=_budget(settings, store, "golden", GOLDEN_SHARE),
-    )
-
-
-@cache
-def _warn_once(doubt: str) -> None:
-    if doubt:
-        logger.warning("ragmonitor: %s", doubt)
-
-
-def judge_doubt(settings: Settings) -> str:
-    """Return why the judge that the settings name can never read; empty: nothing speaks against it.
-
-    Nobody is asked, and litellm is not imported: its table of prices is looked at.
-    """
-    named = settings.judge.name
-    if named is None or named.partition(":")[0] in JUDGES or find_spec("litellm") is None:
-        return ""
-    model = named.partition("@")[0]
-    provider, _, bare = model.partition("/")
-    is_priced = litellm_price(model) is not None or litellm_price(bare) is not None
-    if not bare and not is_priced:
-        return (
-            f"judge {shown(named)}: the name has no provider, and litellm does not know it; write "
-            f"for example openai/{provider}"
-        )
-    if settings.budget.usd_per_day is None and settings.budget.usd_per_hour is None:
-        return ""
-    if is_priced or Prices(settings.estimation.prices).given(model) is not None:
-        return ""
-    return (
-        f"judge {shown(named)}: its price is not known, so a budget in dollars lets it read "
-        "nothing; set estimation.prices, or budget.tokens_per_day"
     )
 
 
@@ -328,7 +297,7 @@ def _split_address(named: str) -> tuple[str, str | None]:
     return model, f"http{address}" if at else None
 
 
-def _budget(settings: Settings, store: Store | None, name: str, share: float) -> Budget | None:
+def _budget(settings: Settings, store: Store, name: str, share: float) -> Budget | None:
     """Return a share of what all judges may spend together; None: there is no limit.
 
     What a process has reserved is taken out at once, for every process, so that nothing is spent
@@ -340,7 +309,7 @@ def _budget(settings: Settings, store: Store | None, name: str, share: float) ->
         None if limit is None else limit * share for limit in settings.budget.limits
     )
     return Budget(
-        Memory() if store is None else store,
+        store,
         per_day=per_day,
         per_hour=per_hour,
         unit=settings.budget.unit,
@@ -372,7 +341,7 @@ def store_of(settings: Settings) -> Store:
 
 
 def estimates_of(
-    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store | None = None
+    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store
 ) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it.
 
@@ -380,69 +349,58 @@ def estimates_of(
         settings: The settings.
         reader: The judge of every answer.
         judging: The judges of a share of them.
-        store: Where sums and histories are; None: in memory.
+        store: Where sums and histories are.
 
     Raises:
         SettingsError: A signal of the settings is none.
     """
-    store = Memory() if store is None else store
     judge = None if judging is None else judging.judge.identity.name
-    name = reader.identity.name
-    higher_is_better = _higher_is_better(settings)
-    watching = _watching(settings, name, judge, higher_is_better)
+    name, shows_texts = reader.identity.name, settings.content.policy == "all"
+    watching = _watching(settings, name, judge)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(size=DRIFT_REFERENCE_SIZE, store=store),
-        _causes(settings, store, watching, higher_is_better),
+        _causes(settings, store, watching),
         PeoplesFeedback(store),
     ]
-    if judge is not None and settings.estimation.human_labels is not None:
-        parts.append(HumanLabels(settings.estimation.human_labels))
+    references = None
+    if judge is not None:
+        references = ReferenceAnswers(
+            store, judge=judge, per_day=REFERENCE_ANSWERS_PER_DAY, keeps_texts=shows_texts
+        )
+        if settings.estimation.human_labels is not None:
+            parts.append(HumanLabels(settings.estimation.human_labels))
     return Statistics(
         parts,
         store=store,
         watching=watching,
-        references=None
-        if judge is None
-        else ReferenceAnswers(
-            store,
-            judge=judge,
-            per_day=REFERENCE_ANSWERS_PER_DAY,
-            keeps_texts=settings.content.policy == "all",
-        ),
-        goldens=GoldenQuestions(
-            judge=judge or name,
-            shows_texts=settings.content.policy == "all",
-            store=store,
-        ),
+        references=references,
+        goldens=GoldenQuestions(judge=judge or name, shows_texts=shows_texts, store=store),
     )
 
 
-def _watching(
-    settings: Settings, reader: str, judge: str | None, higher_is_better: frozenset[str]
-) -> Watching:
+def _watching(settings: Settings, reader: str, judge: str | None) -> Watching:
     """Return what has an alarm."""
+    entries = table.select(settings.evaluators)
+    shown = settings.estimation.group_by
     return Watching(
         streams=(*_streams(settings, reader, judge), *golden_streams(judge or reader)),
         reader=reader,
         judge=judge,
         every_days=settings.alarms.false_alarm_every_days,
         objectives=settings.objectives,
-        higher_is_better=higher_is_better,
-        versions={entry.name: entry.version for entry in table.select(settings.evaluators)},
-        slices_of=AnswerSlices(
-            version=settings.service_version,
-            shown=settings.estimation.group_by,
-        ),
-        shown=settings.estimation.group_by,
+        # As most scores are.
+        higher_is_better=frozenset(entry.name for entry in entries if not entry.lower_is_better)
+        - {*FROM_ASSESSMENT},
+        versions={entry.name: entry.version for entry in entries},
+        slices_of=AnswerSlices(version=settings.service_version, shown=shown),
+        shown=shown,
         slices_share=_slices_share(settings),
         versions_by=settings.estimation.compare_by,
     )
 
 
-def _causes(
-    settings: Settings, store: Store, watching: Watching, higher_is_better: frozenset[str]
-) -> Causes:
+def _causes(settings: Settings, store: Store, watching: Watching) -> Causes:
     """Return what finds the causes of alarms."""
     judge = watching.quality_judge
     names = {HALLUCINATION, REFUSAL, *(entry.name for entry in table.select(settings.evaluators))}
@@ -453,7 +411,7 @@ def _causes(
         compare_by=settings.estimation.compare_by,
         policy=_content(settings),
         judge=judge,
-        higher_is_better=higher_is_better.__contains__,
+        higher_is_better=watching.higher_is_better.__contains__,
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
     )
 
@@ -461,14 +419,6 @@ def _causes(
 def _content(settings: Settings) -> ContentPolicy:
     """Return what documents may be called."""
     return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
-
-
-def _higher_is_better(settings: Settings) -> frozenset[str]:
-    """Return the signals that are the better the higher they are, as most scores are."""
-    entries = table.select(settings.evaluators)
-    return frozenset(entry.name for entry in entries if not entry.lower_is_better) - {
-        *FROM_ASSESSMENT
-    }
 
 
 def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
@@ -503,16 +453,14 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
                 )
     # Those of a judge may be named where there is none yet.
     known = [stream.signal for stream in chosen(judge or "any", ("*",))]
-    for name, patterns in (
-        ("alarms.signals", settings.alarms.signals),
-        ("objectives", tuple(settings.objectives)),
-    ):
-        for pattern in patterns:
-            if not fnmatch.filter(known, pattern):
-                raise SettingsError(
-                    f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
-                    f"{did_you_mean(pattern, known)}"
-                )
+    named = [("alarms.signals", each) for each in settings.alarms.signals]
+    named += [("objectives", each) for each in settings.objectives]
+    for option, pattern in named:
+        if not fnmatch.filter(known, pattern):
+            raise SettingsError(
+                f"{option}: {pattern!r} is no signal; signals are {', '.join(known)}"
+                f"{did_you_mean(pattern, known)}"
+            )
     return chosen(judge, settings.alarms.signals)
 
 
@@ -530,7 +478,7 @@ STILL_ON_S: Final = 4 * 3_600.0
 
 def meters_of(
     settings: Settings,
-    view: View | None,
+    view: View | None = None,
     take: Callable[[Feedback], bool] | None = None,
     store: Store | None = None,
 ) -> PrometheusExporter:
@@ -631,57 +579,35 @@ def restrict_logs(settings: Settings) -> None:
         clean_messages(without_secrets)
 
 
-def exporters_of(
-    settings: Settings,
-    lost: Callable[[str, int], None],
-    view: View | None = None,
-    incidents: IncidentKeeper | None = None,
-) -> list[Exporter]:
+def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
     """Return the places for reports, told of the settings that they heed.
 
     Args:
         settings: Their field `exporters` names them, or holds them.
         lost: Counts reports that did not arrive, by reason.
-        view: The page, which comes first where it is served.
-        incidents: Makes incidents of alarms; comes last, as others are to be told of one first.
 
     Raises:
         SettingsError: There is no exporter of a name, or it cannot work under these settings.
     """
     exporters = [
-        exporter_named(each) if isinstance(each, str) else each for each in settings.exporters
+        _exporter_named(each) if isinstance(each, str) else each for each in settings.exporters
     ]
+    context = ExportContext(
+        service=settings.service,
+        service_version=settings.service_version,
+        content=settings.content.shown,
+        hash_key=settings.content.key,
+        has_traces=settings.export.traces,
+        lost=lost,
+    )
     for exporter in exporters:
-        configure(exporter, settings, lost)
-    every: list[Exporter | None] = [view, *exporters, incidents]
-    return [each for each in every if each is not None]
+        if isinstance(exporter, ConfigurableExporter):
+            exporter.configure(context)
+    return exporters
 
 
-def configure(exporter: Exporter, settings: Settings, lost: Callable[[str, int], None]) -> None:
-    """Tell an exporter of the settings, if it heeds any.
-
-    Raises:
-        SettingsError: It cannot work under these settings.
-    """
-    if isinstance(exporter, ConfigurableExporter):
-        exporter.configure(
-            ExportContext(
-                service=settings.service,
-                service_version=settings.service_version,
-                content=settings.content.shown,
-                hash_key=settings.content.key,
-                has_traces=settings.export.traces,
-                lost=lost,
-            )
-        )
-
-
-def exporter_named(text: str) -> Exporter:
-    """Return the exporter that a text such as `phoenix:http://localhost:6006` names.
-
-    Raises:
-        SettingsError: There is none of that name, or its address, file or key is wrong.
-    """
+def _exporter_named(text: str) -> Exporter:
+    """Return the exporter that a text such as `phoenix:http://localhost:6006` names."""
     name, _, rest = (part.strip() for part in text.partition(":"))
     make = EXPORTERS.get(name)
     if make is None:
@@ -693,70 +619,61 @@ def exporter_named(text: str) -> Exporter:
     return make(rest)
 
 
-def view_of(
-    settings: Settings, builtin: Judge, judging: JudgeConfig | None, incidents: IncidentKeeper
+def _view_of(
+    settings: Settings, judges: Sequence[JudgeIdentity], incidents: IncidentKeeper
 ) -> View | None:
     """Return the page, if it is wanted and may be served."""
-    if not settings.server.ui:
-        return None
-    token = settings.server.token
     danger = "others could read questions and answers"
-    if not _is_guarded(settings, "the page is not served", danger):
+    if not settings.server.ui or not _is_guarded(settings, "the page is not served", danger):
         return None
-    judge = None if judging is None else judging.judge.identity
+    token, trace_url = settings.server.token, settings.server.ui_trace_url or ""
+    builtin, *sampled = judges
     return View(
         settings.service,
-        builtin=builtin.identity.name,
-        judge=None if judge is None else judge.name,
-        doubt=judge_doubt(settings),
+        builtin=builtin.name,
+        judge=sampled[0].name if sampled else None,
         lower_is_better=[
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],
         content=settings.content.shown,
         token=None if token is None else token.get_secret_value(),
-        trace_url=settings.server.ui_trace_url or "",
+        trace_url=trace_url,
         version=settings.service_version,
-        incidents=IncidentPages(incidents.journal, trace_url=settings.server.ui_trace_url or ""),
+        incidents=IncidentPages(incidents.journal, trace_url=trace_url),
     )
 
 
 def incidents_of(
-    settings: Settings,
-    judging: JudgeConfig | None,
-    lost: Callable[[str, int], None],
-    store: Store | None = None,
+    settings: Settings, lost: Callable[[str, int], None], store: Store, *, is_judged: bool
 ) -> IncidentKeeper:
     """Return what makes incidents of alarms.
 
     Args:
         settings: The settings.
-        judging: The judges of a share of the answers.
         lost: Counts notices that did not arrive, by reason.
-        store: Where they are; None: in memory.
+        store: Where they are.
+        is_judged: Whether a judge reads a share of the answers.
 
     Raises:
         MissingExtraError: Notices need what is not installed.
         SettingsError: An address of theirs is none.
     """
-    store = Memory() if store is None else store
-    urls = [url.get_secret_value() for url in settings.alarms.notify]
     notifier = None
-    if urls:
+    if settings.alarms.notify:
         notifier = Notifier(
-            urls,
+            [url.get_secret_value() for url in settings.alarms.notify],
             lost=lost,
             page_url=settings.server.page_url,
             texts=settings.content.policy == "all",
             language=settings.alarms.notify_language,
         )
-    policy = ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
     return IncidentKeeper(
         Journal(store, settings.content.shown),
-        is_judged=judging is not None,
+        is_judged=is_judged,
         notices=notifier,
         still_on_s=STILL_ON_S,
         service=settings.service,
         service_version=settings.service_version,
-        policy=policy,
+        policy=_content(settings),
         now=store.now,
     )

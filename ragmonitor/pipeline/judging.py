@@ -425,6 +425,7 @@ def _never(cause: Cause) -> SamplingDecision:
 def _no_price(error: Exception) -> Cause:
     """Return why a reading's cost is not known."""
     if isinstance(error, JudgeError):  # it could not be read at any cost
+        record_problem("sample", str(error))
         return error.cause
     record_error("sample", error)
     return Cause.JUDGE_ERROR

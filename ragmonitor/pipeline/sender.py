@@ -196,8 +196,8 @@ class Sender:
 
     # --- the thread -----------------------------------------------------------------------------
 
-    def _work(self) -> bool:
-        """Work for a while; return False: nothing more is to be done."""
+    def _work(self) -> bool | None:
+        """Work for a while; as `SupervisedThread` says."""
         raise NotImplementedError
 
     def _take(self, max_items: int) -> Sequence[Finished]:

@@ -59,7 +59,7 @@ class StreamSender(Sender):
         judges = [builtin_judge().identity]
         if settings.judge.name is not None:
             judges.append(JudgeIdentity(name=settings.judge.name, version="", kind="LLM"))
-        meters = meters_of(settings, None)
+        meters = meters_of(settings)
         meters.is_elsewhere = True
         super().__init__(settings, redactor=redactor, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)

@@ -219,6 +219,7 @@ class Traces:
 
     def __init__(self, own: OtelExporter) -> None:
         self._own = own
+        self.flush, self.close, self.destination = own.flush, own.close, own.destination
         self.channel: Channel | None = None
         """To the application that emits; None: this process does."""
         self._numbers = itertools.count(1)
@@ -258,19 +259,6 @@ class Traces:
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
         self._call("feedback", joined)
-
-    def destination(self) -> str:
-        """Say where traces go."""
-        there = "the application's tracer provider"
-        return self._own.destination() if self.channel is None else there
-
-    def flush(self, timeout_s: float) -> bool:
-        """Send what is buffered here; the application flushes its own provider."""
-        return self._own.flush(timeout_s)
-
-    def close(self) -> None:
-        """Shut down what is ours."""
-        self._own.close()
 
 
 def be_child(descriptor: int) -> None:
