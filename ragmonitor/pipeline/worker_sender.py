@@ -31,7 +31,7 @@ from ragmonitor.pipeline.build import stages_of, traces_of
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
 from ragmonitor.pipeline.placement import UNIX, described
-from ragmonitor.pipeline.sender import LATER_S, Data, Sender
+from ragmonitor.pipeline.sender import LATER_S, Call, Sender
 from ragmonitor.records import Cause, Report, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard, wire
@@ -79,7 +79,7 @@ class Channel:
 
     def tell(self, name: str, *args: object) -> None:
         """Send a message. Raises `ChannelError`."""
-        self.send(wire.encode_message((name, args)))
+        self.send(wire.encode_message(name, *args))
 
     def frames(self) -> Iterator[bytes]:
         """Yield what the other side sends, until it is gone."""
@@ -464,12 +464,12 @@ class WorkerSender(Sender):
             if packed is None:
                 return True
             data, framework, status = packed
-            if isinstance(finished, Data):
+            if isinstance(finished, Call):
                 line.channel.send(data)
             else:
                 line.put(data, None if is_probe(finished) else (framework, status))
             return True
-        if not isinstance(finished, Data):
+        if not isinstance(finished, Call):
             self.ledger.give_up("unreadable")
         return False
 
