@@ -44,7 +44,6 @@ from ragmonitor.pipeline.build import (
     estimates_of,
     exporters_of,
     incidents_of,
-    judge_doubt,
     judging_of,
     paid_judge,
     redactor_of,
@@ -58,7 +57,7 @@ from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.store import StoreUnavailableError, store_at
+from ragmonitor.store import Memory, StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
@@ -198,12 +197,16 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
 # --- the probes ------------------------------------------------------------------------------
 
 
+def _lost(_reason: str, _n: int) -> None:
+    """Count nothing."""
+
+
 def _starts(settings: Settings) -> str:
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
-    estimates_of(plain, builtin_judge(), None).close()
-    incidents_of(plain, None, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+    estimates_of(plain, builtin_judge(), None, Memory()).close()
+    incidents_of(plain, _lost, Memory(), is_judged=False)
     return "a monitor starts with them"
 
 
@@ -278,7 +281,7 @@ def _metrics(settings: Settings) -> str:
 
 
 def _exporter(settings: Settings) -> str:
-    (exporter,) = exporters_of(settings, lambda reason, n: None)  # noqa: ARG005 - counts nothing
+    (exporter,) = exporters_of(settings, _lost)
     if isinstance(exporter, JsonLines):
         return _writable(exporter.path, "EXPORTERS", "every report would be lost")
     if not isinstance(exporter, PostingExporter):
@@ -384,13 +387,12 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
     # Each alone: a fallback would hide that the judge cannot read.
     alone = settings.model_copy(update={"judge": judge.model_copy(update={"fallbacks": ()})})
     for named in filter(None, (judge.name, *judge.fallbacks)):
-        remedy = judge_doubt(alone) if named == judge.name else ""
         make = partial(_paid, settings if named == judge.name else alone, alone, named)
-        yield f"judge {shown(named)}", partial(read_trial, make, remedy=remedy or JUDGE_REMEDY)
+        yield f"judge {shown(named)}", partial(read_trial, make)
 
 
 def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    judging_of(settings.model_copy(update={"state": None}))  # a monitor starts with it
+    judging_of(settings, Memory())  # a monitor starts with it
     return paid_judge(alone, named)
 
 

@@ -17,7 +17,7 @@ from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import Line
-from ragmonitor.pipeline.golden_reading import GOLDEN_EVALUATORS
+from ragmonitor.pipeline.build import GOLDEN_EVALUATORS
 from ragmonitor.records import Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.printable import encodable

@@ -37,31 +37,20 @@ class EveryAnswerReader:
         """The judge's, in a name that says that it reads every answer."""
         self._late: asyncio.Task[Assessment] | None = None
 
-    async def read(self, interaction: Interaction, *, hurry: asyncio.Event) -> Assessment | Cause:
-        """Return what the judge found, or why it found nothing; it raises nothing.
-
-        Nothing is waited for any more once `hurry` is set: the application is at its end.
-        """
+    async def read(self, interaction: Interaction) -> Assessment | Cause:
+        """Return what the judge found, or why it found nothing; it raises nothing."""
         if self._late is not None and not self._late.done():
             return Cause.JUDGE_BUSY
-        if hurry.is_set():
-            return Cause.SHUTDOWN
         reading = asyncio.ensure_future(self._judge.assess(interaction))
-        hurrying = asyncio.ensure_future(hurry.wait())
         try:
-            await asyncio.wait(
-                {reading, hurrying},
-                timeout=self._timeout_s,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            await asyncio.wait({reading}, timeout=self._timeout_s)
         finally:
-            hurrying.cancel()
             if not reading.done():
                 self._late = reading
                 # Whatever it raises then comes too late to be said of an answer.
                 reading.add_done_callback(lambda each: each.cancelled() or each.exception())
         if not reading.done():
-            return Cause.SHUTDOWN if hurry.is_set() else Cause.JUDGE_TIMEOUT
+            return Cause.JUDGE_TIMEOUT
         try:
             return replace(reading.result(), judge=self.identity)
         except Exception as error:  # noqa: BLE001 - a judge is anybody's code

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import threading
-import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
+from ragmonitor.capture import sound
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.evaluators import unscorable
-from ragmonitor.judges.every_answer import EveryAnswerReader
-from ragmonitor.pipeline.exports import Exports
-from ragmonitor.pipeline.golden_reading import GoldenReader
-from ragmonitor.pipeline.judging import JudgeRunner, ReadingEngine, by_another
+from ragmonitor.pipeline.build import Stages
+from ragmonitor.pipeline.judging import JudgeRunner, by_another
 from ragmonitor.pipeline.ledger import Account
 from ragmonitor.records import (
     Assessment,
     Cause,
     CompletedAnswer,
+    GoldenAnswer,
     Interaction,
     Prediction,
     Report,
     SamplingDecision,
 )
-from ragmonitor.runtime.capabilities import CapableJudge
 from ragmonitor.runtime.guard import contained, is_asked_to_end, record_error, shielded
+from ragmonitor.runtime.lock_slices import give_back
 from ragmonitor.runtime.protocols import Finished
-from ragmonitor.stats.service import Statistics
+from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 
-KEEP_S = 0.5
-"""A verdict is kept on disk after so long at most: a process may die at any moment."""
-CANCEL_S = 1.0
+CANCEL_S: Final = 1.0
 """A cancelled reading, or the closing of a judge's connections, may take this long."""
+MAX_CAPTURED: Final = 200
+"""Records of golden questions that wait for what the asker says of the same question."""
 
 
 class AnswerHandler:
@@ -44,109 +44,69 @@ class AnswerHandler:
     """
 
     def __init__(
-        self,
-        exports: Exports,
-        *,
-        engine: ReadingEngine,
-        builtin: CapableJudge,
-        reader: EveryAnswerReader | None,
-        runner: JudgeRunner | None,
-        goldens: GoldenReader | None,
-        estimates: Statistics,
-        prepare: Callable[[Interaction], Interaction],
-        step: Callable[[], threading.Lock],
-        is_closed: Callable[[], bool],
+        self, stages: Stages, *, step: threading.Lock, is_closed: Callable[[], bool]
     ) -> None:
         """Begin without any answer.
 
         Args:
-            exports: The places for reports.
-            engine: Has the built-in judge read.
-            builtin: The built-in rules.
-            reader: Reads every answer in their place; None: the rules read all.
-            runner: Asks the judges that read a share of them; None: there are none.
-            goldens: Has answers to golden questions judged; None: they are counted only.
-            estimates: The statistics.
-            prepare: Redacts a record before anything else sees it.
-            step: Returns the lock that is held while shared state changes.
+            stages: What does each step.
+            step: Held while shared state changes.
             is_closed: Returns whether the worker has ended.
         """
-        self._exports = exports
-        self._engine = engine
-        self._builtin = builtin
-        self._reader = reader
-        self._runner = runner
-        self._goldens = goldens
-        self._estimates = estimates
-        self._prepare = prepare
-        self._step = step
-        self._is_closed = is_closed
+        self._stages, self._step, self._is_closed = stages, step, is_closed
+        self._exports, self._estimates = stages.exports, stages.estimates
+        self._captured_goldens: OrderedDict[str, Interaction] = OrderedDict()
         self.judgements: set[asyncio.Task[None]] = set()
-        self._checks: set[asyncio.Task[None]] = set()
-        """Readings outside the sample, of answers that were judged before."""
-        self.readings: set[asyncio.Task[None]] = set()
-        """The readings of answers to golden questions."""
-        self._keeping: asyncio.TimerHandle | None = None
-        self._kept_s = -math.inf
+        self._others: set[asyncio.Task[None]] = set()
+        """Readings outside the sample: of answers that were judged before, or to golden questions.
+        """
+        self._anchors = 0
+        """How many of the first are under way."""
 
     @property
     def begun(self) -> tuple[asyncio.Task[None], ...]:
         """The tasks that are under way."""
-        return (*self.judgements, *self._checks, *self.readings)
+        return (*self.judgements, *self._others)
 
-    async def handle(
-        self, finished: Finished, account: Account, *, hurry: asyncio.Event, is_behind: bool
-    ) -> None:
+    async def handle(self, finished: Finished, account: Account, *, is_behind: bool) -> None:
         """Handle one interaction; it waits for nothing where the built-in rules read every answer.
 
         Args:
             finished: The interaction.
             account: What is owed of it; closed in any case.
-            hurry: Set once the reader of every answer is to be waited for no more.
             is_behind: So many answers wait that the rules are to read this one.
         """
-        try:
-            interaction: Interaction | None = None
-            with contained("worker"), self._step():
-                interaction = self._captured(finished, account)
-            if interaction is None:
-                account.close(Cause.INTERNAL_ERROR)
-                return
-            found: Assessment | Cause | None = None
-            if self._reader is not None and not is_behind and unscorable(interaction) is None:
-                found = await self._reader.read(interaction, hurry=hurry)
-            with contained("worker"), self._step():
-                self._draw_reported(account, interaction, found)
-        except GeneratorExit:  # as in `_judge`
-            raise
-        except BaseException:  # the task's cancellation too: what was begun is counted
-            account.close(Cause.SHUTDOWN if self._is_closed() else Cause.INTERNAL_ERROR)
-            raise
-
-    def _draw_reported(
-        self, account: Account, interaction: Interaction, found: Assessment | Cause | None
-    ) -> None:
-        """Draw an answer or not, once its first report is made; the account closes in any case."""
         judgement: asyncio.Task[None] | None = None
         try:
-            with self._exports.slice_of_work():
-                if isinstance(found, Assessment):
-                    report = self._engine.found(interaction, found)
-                else:
-                    report = self._read(interaction)
-            judgement = self._draw(account, report)
-        finally:
-            if judgement is None:
-                account.close(Cause.INTERNAL_ERROR)
-            else:
-                self._follow(judgement, account)
+            interaction: Interaction | None = None
+            with contained("worker"), self._step:
+                interaction = self._captured(finished, account)
+            if interaction is not None:
+                found, reader = None, self._stages.reader
+                if reader is not None and not is_behind and unscorable(interaction) is None:
+                    found = await reader.read(interaction)
+                with contained("worker"), self._step:
+                    judgement = self._draw(account, self._reported(interaction, found))
+        except GeneratorExit:  # a fork's child throws away what goes on in its parent
+            raise
+        except BaseException:  # the task's cancellation too: what was begun is counted
+            account.close(self._cause())
+            raise
+        if judgement is None:
+            account.close(Cause.INTERNAL_ERROR)
+        else:
+            self._follow(judgement, account)
+
+    def _cause(self) -> Cause:
+        """Return why something ends that was begun."""
+        return Cause.SHUTDOWN if self._is_closed() else Cause.INTERNAL_ERROR
 
     def _follow(self, judgement: asyncio.Task[None], account: Account) -> None:
         """Close the account when the task ends, however it does: also before it began."""
 
         def ended(task: asyncio.Task[None]) -> None:
             self.judgements.discard(task)
-            account.close(Cause.SHUTDOWN if self._is_closed() else Cause.INTERNAL_ERROR)
+            account.close(self._cause())
             if not task.cancelled() and (error := task.exception()) is not None:
                 record_error("worker", error)
 
@@ -155,8 +115,15 @@ class AnswerHandler:
 
     def _captured(self, finished: Finished, account: Account) -> Interaction | None:
         """Return the record; None: it is no interaction, or was counted already."""
-        with self._exports.slice_of_work():
-            interaction = self._assembled(finished)
+        try:
+            interaction = finished.interaction()
+        except BaseException:  # goes on to the caller, where it is counted as our error
+            with contained("count"):
+                self._exports.meters.dropped("unreadable")
+            raise
+        if interaction is not None:
+            interaction = self._stages.redactor(sound(interaction))
+        give_back()
         if interaction is None or is_probe(interaction):
             account.void()
             if interaction is not None:
@@ -164,37 +131,30 @@ class AnswerHandler:
             return None
         return interaction if account.captured(interaction) else None
 
-    def _probe(self, interaction: Interaction) -> None:
-        """Keep the answer to a golden question apart; judge it, if it is the asker's record."""
-        if self._goldens is None or interaction.probe is None:
-            if self._goldens is not None:
-                self._goldens.note_captured(interaction)
-            return
-        reading = asyncio.get_running_loop().create_task(self._judge_golden(interaction))
-        self.readings.add(reading)
-        reading.add_done_callback(self.readings.discard)
+    # --- the judge of every answer, and the draw ------------------------------------------------
 
-    async def _judge_golden(self, interaction: Interaction) -> None:
-        with contained("judge"):
-            if self._goldens is None:
-                return
-            if self._runner is not None:
-                await self._runner.wait_prepared()
-            answer = await self._goldens.read(interaction)
-            with self._step():
-                with contained("estimate"):
-                    self._estimates.probed(answer)
-                for report in (answer.report, answer.reference):
-                    if report is not None:
-                        with contained("export"):
-                            self._exports.meters.charged(report)
+    def _reported(self, interaction: Interaction, found: Assessment | Cause | None) -> Report:
+        """Return the report of who reads every answer, or of the rules in its place."""
+        stages, engine = self._stages, self._stages.engine
+        if isinstance(found, Assessment):
+            report = engine.found(interaction, found)
+        else:
+            reading = engine.read_now(stages.builtin, interaction)
+            report = reading.report
+            if stages.reader is not None and reading.cause is not None:
+                # Nobody could read it: it is said of whose turn it was.
+                report = engine.unread(stages.reader, "builtin", interaction, reading.cause)
+            elif self._is_closed() and reading.cause is Cause.JUDGE_ERROR:
+                report = engine.unread(stages.builtin, "builtin", interaction, Cause.SHUTDOWN)
+        give_back()
+        return report
 
     def _draw(self, account: Account, builtin: Report) -> asyncio.Task[None] | None:
         """Return who goes on with it; None: it was reported."""
-        interaction, runner = builtin.interaction, self._runner
+        interaction, runner = builtin.interaction, self._stages.runner
         if runner is None:
             target = self._exports.deliver(account, builtin)
-            self._settle(CompletedAnswer(builtin=builtin, target=target))
+            self._complete(CompletedAnswer(builtin=builtin, target=target))
             return None
         drawn = self._estimates.drawn_before(interaction)
         if drawn is not None:
@@ -204,10 +164,12 @@ class AnswerHandler:
                 cause = Cause.OVER_BUDGET
             decision = replace(decision, reserved=0.0 if paid is None else paid.reserved)
         else:
-            with self._exports.slice_of_work():
-                prediction = self._predict(builtin)
-                pending = len(self.judgements)
-                decision, cause = runner.draw(interaction, prediction, pending=pending)
+            prediction = Prediction()
+            with contained("estimate"):
+                prediction = self._estimates.predict(builtin)
+            pending = len(self.judgements)
+            decision, cause = runner.draw(interaction, prediction, pending=pending)
+            give_back()
             if decision.drawn and cause == decision.cause:
                 with shielded("estimate"):
                     self._estimates.awaits(builtin, prediction, decision)
@@ -217,7 +179,7 @@ class AnswerHandler:
             )
         answer = runner.unread(interaction, decision, cause)
         target = self._exports.deliver(account, _with(prediction, builtin), answer)
-        self._settle(
+        self._complete(
             CompletedAnswer(
                 builtin=builtin,
                 prediction=prediction,
@@ -228,57 +190,12 @@ class AnswerHandler:
         )
         return None
 
-    def _assembled(self, finished: Finished) -> Interaction | None:
-        try:
-            interaction = finished.interaction()
-        except BaseException:  # goes on to the caller, where it is counted as our error
-            with contained("count"):
-                self._exports.meters.dropped("unreadable")
-            raise
-        return None if interaction is None else self._prepare(interaction)
-
-    def _predict(self, builtin: Report) -> Prediction:
-        with contained("estimate"):
-            return self._estimates.predict(builtin)
-        return Prediction()
-
-    def _settle(self, settled: CompletedAnswer) -> None:
+    def _complete(self, completed: CompletedAnswer) -> None:
         """Have an answer estimated, if it is one: what failed or was cut short is counted only."""
-        if unscorable(settled.interaction) is None:
-            with contained("estimate"), self._exports.slice_of_work():
-                self._estimates.add(settled)
-            if settled.judged is not None:
-                self._keep_soon()
-
-    def _keep_soon(self) -> None:
-        """Have the newest verdicts kept: at once, or with those of the next half second."""
-        if self._keeping is not None and not self._keeping.cancelled():
-            return
-        wait_s = self._kept_s + KEEP_S - time.monotonic()
-        if wait_s <= 0:
-            self._keep()
-        else:
-            loop = asyncio.get_running_loop()
-            self._keeping = loop.call_later(wait_s, self._keep_locked)
-
-    def _keep_locked(self) -> None:
-        with shielded("worker"), self._step():
-            self._keep()
-
-    def _keep(self) -> None:
-        self._keeping, self._kept_s = None, time.monotonic()
-        with shielded("estimate"):
-            self._estimates.keep()
-
-    def _read(self, interaction: Interaction) -> Report:
-        """Return the report of the built-in rules."""
-        reading = self._engine.read_now(self._builtin, interaction)
-        if self._reader is not None and reading.cause is not None:
-            # Nobody could read it: it is said of whose turn it was.
-            return self._engine.unread(self._reader, "builtin", interaction, reading.cause)
-        if self._is_closed() and reading.cause is Cause.JUDGE_ERROR:
-            return self._engine.unread(self._builtin, "builtin", interaction, Cause.SHUTDOWN)
-        return reading.report
+        if unscorable(completed.interaction) is None:
+            with contained("estimate"):
+                self._estimates.add(completed)
+            give_back()
 
     async def _judge(
         self,
@@ -289,13 +206,13 @@ class AnswerHandler:
         decision: SamplingDecision,
     ) -> None:
         interaction = builtin.interaction
-        reading = runner.ask(interaction, decision)
+        reading = runner.read("sampled", interaction, decision)
         asking = asyncio.ensure_future(reading)
-        with self._step():
+        with self._step:
             target = self._exports.deliver(account, _with(prediction, builtin))
         try:
             answer = await asking
-        except GeneratorExit:  # a fork's child throws away what goes on in its parent
+        except GeneratorExit:  # as in `handle`
             if inspect.getcoroutinestate(reading) == inspect.CORO_CREATED:
                 reading.close()  # its loop ended before it began
             raise
@@ -307,10 +224,10 @@ class AnswerHandler:
                 record_error("judge", error)
                 cause = Cause.INTERNAL_ERROR
             answer = runner.unread(interaction, decision, cause)
-        with self._step():
+        with self._step:
             self._exports.export(account, replace(answer, target=target, late=True))
             judged, stand_in = by_another(answer, runner.config.judge.identity)
-            self._settle(
+            self._complete(
                 CompletedAnswer(
                     builtin=builtin,
                     prediction=prediction,
@@ -321,35 +238,96 @@ class AnswerHandler:
                 )
             )
 
+    # --- readings outside the sample ------------------------------------------------------------
+
+    def _begin(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+        return task
+
     def check_anchors(self, runner: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""
-        if runner.is_down or self._checks:
+        if runner.is_down or self._anchors:
             return
         for interaction in self._estimates.due():
             decision = runner.reserve(interaction)
             if decision is None:  # nothing left to pay it with: it will be due again
                 self._estimates.checked(interaction, None)
                 continue
-            check = asyncio.get_running_loop().create_task(
-                self._check(runner, interaction, decision)
-            )
-            self._checks.add(check)
-            check.add_done_callback(self._checked)
-
-    def _checked(self, check: asyncio.Task[None]) -> None:
-        self._checks.discard(check)
-        if not check.cancelled() and (error := check.exception()) is not None:
-            record_error("judge", error)
+            self._anchors += 1
+            self._begin(asyncio.create_task(self._check(runner, interaction, decision)))
 
     async def _check(
         self, runner: JudgeRunner, interaction: Interaction, decision: SamplingDecision
     ) -> None:
-        report = await runner.check_anchor(interaction, decision)
-        with self._step():
-            with contained("estimate"):
-                self._estimates.checked(interaction, report)
-            with contained("export"):
-                self._exports.meters.charged(report)
+        try:
+            with contained("judge"):
+                report = await runner.read("anchor", interaction, decision)
+                with self._step:
+                    with contained("estimate"):
+                        self._estimates.checked(interaction, report)
+                    self._exports.meters.charged(report)
+        finally:
+            self._anchors -= 1
+
+    def _probe(self, interaction: Interaction) -> None:
+        """Keep the answer to a golden question apart; judge it, if it is the asker's record."""
+        if interaction.probe is not None:
+            self._begin(asyncio.create_task(self._judge_golden(interaction)))
+        elif (golden := interaction.attributes.get(PROBE_BAGGAGE)) and interaction.chunks:
+            self._captured_goldens[golden] = interaction
+            while len(self._captured_goldens) > MAX_CAPTURED:
+                self._captured_goldens.popitem(last=False)
+
+    async def _judge_golden(self, interaction: Interaction) -> None:
+        """Have an answer to a golden question judged, and its reference answer beside it."""
+        with contained("judge"):
+            interaction = self._with_captured(interaction)
+            report = await self._read_golden(interaction)
+            reference = None
+            has_reference = interaction.reference.strip() and interaction.reference_chunks
+            if has_reference and report.usage is not None:  # else it was not read
+                reference = await self._read_golden(_reference_of(interaction))
+            with self._step:
+                with contained("estimate"):
+                    self._estimates.probed(GoldenAnswer(report=report, reference=reference))
+                for each in (report, reference):
+                    if each is not None:
+                        self._exports.meters.charged(each)
+
+    async def _read_golden(self, interaction: Interaction) -> Report:
+        """Return the report of the judge of the sample, or of the rules where there is none."""
+        runner, engine = self._stages.runner, self._stages.golden_engine
+        if runner is not None:
+            return await runner.read_golden(engine, interaction)
+        cause = unscorable(interaction)
+        builtin = self._stages.builtin
+        if cause is not None:
+            return engine.unread(builtin, "golden", interaction, cause, detail=interaction.error)
+        return (await engine.read(builtin, "golden", interaction)).report
+
+    def _with_captured(self, interaction: Interaction) -> Interaction:
+        """Return the asker's record with the chunks that were captured in the application."""
+        probe = interaction.probe
+        captured = None if probe is None else self._captured_goldens.pop(probe.golden, None)
+        if probe is None or probe.knows_chunks or captured is None:
+            return interaction
+        if not interaction.started_ns <= captured.started_ns <= interaction.ended_ns:
+            return interaction  # of an earlier asking
+        probe = replace(probe, knows_chunks=True)
+        return replace(interaction, chunks=captured.chunks, probe=probe)
+
+
+def _reference_of(interaction: Interaction) -> Interaction:
+    """Return the reference answer of a golden question, as an interaction."""
+    return replace(
+        interaction,
+        id=f"{interaction.id}-reference",
+        answer=interaction.reference,
+        chunks=interaction.reference_chunks,
+        retrievals=(),
+        generations=(),
+    )
 
 
 def _with(prediction: Prediction, builtin: Report) -> Report:

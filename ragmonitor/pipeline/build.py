@@ -5,8 +5,8 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Callable, Sequence
-from functools import cache, partial
-from importlib.util import find_spec
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
     FeedbackIntake,
+    NewestReports,
     OtelExporter,
     PrometheusExporter,
     View,
@@ -28,21 +29,28 @@ from ragmonitor.incidents.notices import Notifier
 from ragmonitor.judges import JUDGES, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
-from ragmonitor.pipeline.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
-from ragmonitor.pipeline.judging import JUDGE_GRACE_S, JudgeConfig
-from ragmonitor.records import is_builtin
-from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.pipeline.exports import Exports
+from ragmonitor.pipeline.judging import (
+    GOLDEN_SHARE,
+    JUDGE_GRACE_S,
+    JudgeConfig,
+    JudgeRunner,
+    ReadingEngine,
+)
+from ragmonitor.records import JudgeIdentity, is_builtin
+from ragmonitor.redaction import PersonalData, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
-from ragmonitor.runtime.prices import Prices, litellm_price
+from ragmonitor.runtime.prices import Prices
 from ragmonitor.runtime.protocols import (
     ConfigurableExporter,
     ExportContext,
     Exporter,
     Judge,
+    TraceExporter,
 )
 from ragmonitor.sampling import AdaptiveSampler, spent_in
 from ragmonitor.settings import Settings
@@ -59,7 +67,92 @@ from ragmonitor.stats.signals import (
     REFUSAL,
 )
 from ragmonitor.stats.streams import Stream, streams
-from ragmonitor.store import DAY_S, Budget, Memory, Store, open_store
+from ragmonitor.store import DAY_S, Budget, Store, open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """What the pipeline hands an answer to."""
+
+    redactor: Redactor
+    """What every text passes before a judge or an exporter sees it."""
+    builtin: CapableJudge
+    """The rules."""
+    reader: EveryAnswerReader | None
+    """Reads every answer in their place; None: the rules read all."""
+    engine: ReadingEngine
+    golden_engine: ReadingEngine
+    """With the evaluators of golden questions."""
+    runner: JudgeRunner | None
+    """Asks the judge that reads a share of the answers; None: there is none."""
+    estimates: Statistics
+    """The windowed means and the alarms."""
+    causes: Causes
+    exports: Exports
+    """The places for traces, series and reports."""
+    newest: NewestReports
+    shows_page: bool
+    judges: Sequence[JudgeIdentity]
+    """Who reports on every answer."""
+
+
+def stages_of(
+    settings: Settings,
+    *,
+    redactor: Redactor,
+    lost: Callable[[str, int], None],
+    feedback: Callable[[Feedback], bool],
+    traces: TraceExporter | None,
+    store: Store | None,
+) -> Stages:
+    """Return what works for one pipeline; nothing runs yet.
+
+    Args:
+        settings: The settings.
+        redactor: What every text passes before a judge or an exporter sees it.
+        lost: Counts what did not arrive, by reason.
+        feedback: Takes feedback that comes by HTTP.
+        traces: Emits traces; None: as the settings say.
+        store: Where sums are; None: as the settings say, or memory where that fails.
+
+    Raises:
+        SettingsError: The settings cannot be carried out.
+    """
+    builtin, reader = builtin_judge(), reader_of(settings)
+    store = store_of(settings) if store is None else store
+    judging = judging_of(settings, store)
+    sampled = () if judging is None else (judging.judge.identity,)
+    judges = ((reader or builtin).identity, *sampled)
+    incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
+    view = _view_of(settings, judges, incidents)
+    entries, goldens = table.select(settings.evaluators), table.select(GOLDEN_EVALUATORS)
+    estimates = estimates_of(settings, reader or builtin, judging, store)
+    causes = next(each for each in estimates.parts if isinstance(each, Causes))
+    incidents.explain = causes.explain
+    newest, clean = NewestReports(), redactor.text
+    exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
+    timeout_s = None if judging is None else judging.reading_timeout_s + JUDGE_GRACE_S
+    return Stages(
+        redactor=redactor,
+        builtin=builtin,
+        reader=reader,
+        engine=ReadingEngine(entries, clean=clean),
+        golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=timeout_s),
+        runner=None if judging is None else JudgeRunner(judging, entries, clean=clean),
+        estimates=estimates,
+        causes=causes,
+        exports=Exports(
+            traces=traces_of(settings, lost) if traces is None else traces,
+            meters=meters_of(settings, view, feedback, store),
+            # The others are to be told of an incident first.
+            exporters=exporters if view is None else [view, *exporters],
+            clean=clean,
+        ),
+        newest=newest,
+        shows_page=view is not None,
+        judges=judges,
+    )
+
 
 # --- Judges: who scores every answer, who scores a share, what it may cost ---
 
@@ -67,6 +160,23 @@ ALWAYS: Final = ("ragmonitor:judge", "user_feedback")
 """Tags, or names of attributes, of answers that are judged for certain, budget permitting."""
 CONCURRENCY: Final = 8
 """Answers that the judge reads at once."""
+GOLDEN_EVALUATORS: Final = (
+    "answer_correctness",
+    "context_recall",
+    "context_precision",
+    "faithfulness",
+    "refusal_correctness",
+    "ragchecker_precision",
+    "ragchecker_recall",
+    "ragchecker_f1",
+    "ragchecker_claim_recall",
+    "ragchecker_context_precision",
+    "ragchecker_context_utilization",
+    "ragchecker_noise_sensitivity_in_relevant",
+    "ragchecker_hallucination",
+    "ragchecker_self_knowledge",
+)
+"""The evaluators of golden questions; docs/evaluations.md defines each."""
 
 
 def builtin_judge() -> CapableJudge:
@@ -90,12 +200,12 @@ def reader_of(settings: Settings) -> EveryAnswerReader | None:
     return EveryAnswerReader(judge)
 
 
-def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | None:
+def judging_of(settings: Settings, store: Store) -> JudgeConfig | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
-        store: Where its budget is; None: in memory.
+        store: Where its budget is.
 
     Raises:
         SettingsError: It costs money and has no budget.
@@ -103,9 +213,15 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
     if settings.judge.model is None:
         return None
     named = settings.judge.name
-    judge = _within_budget(
-        settings.judge.model if named is None else paid_judge(settings, named), settings
-    )
+    given = settings.judge.model if named is None else paid_judge(settings, named)
+    try:
+        unit = settings.budget.unit if settings.budget.is_given else None
+        judge = as_judge(given).within_budget(unit)
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
+            "budget.calls_per_hour"
+        ) from error
     if named is not None:
         judge = KeepingJudge(judge, KeptReplies())
     if is_builtin(judge.identity.name):
@@ -114,14 +230,13 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
             "answer already; their scores would be one series; give the judge's identity another "
             "name"
         )
-    _warn_once(judge_doubt(settings))
     asking = sum(entry.asks for entry in table.select(settings.evaluators))
     return JudgeConfig(
         judge=judge,
         sampler=AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=budget_of(settings, store),
+            budget=_budget(settings, store, "judge", 1.0),
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=ALWAYS,
@@ -129,99 +244,8 @@ def judging_of(settings: Settings, store: Store | None = None) -> JudgeConfig | 
         concurrency=CONCURRENCY,
         reading_timeout_s=2 * settings.judge.timeout_s,
         spent=partial(spent_in, settings.budget.unit),
+        golden_share=_budget(settings, store, "golden", GOLDEN_SHARE),
     )
-
-
-@cache
-def _warn_once(doubt: str) -> None:
-    if doubt:
-        logger.warning("ragmonitor: %s", doubt)
-
-
-def judge_doubt(settings: Settings) -> str:
-    """Return why the judge that the settings name can never read; empty: nothing speaks against it.
-
-    Nobody is asked, and litellm is not imported: its table of prices is looked at.
-    """
-    named = settings.judge.name
-    if named is None or named.partition(":")[0] in JUDGES or find_spec("litellm") is None:
-        return ""
-    model = named.partition("@")[0]
-    provider, _, bare = model.partition("/")
-    is_priced = litellm_price(model) is not None
-    if not bare and not is_priced:
-        return (
-            f"judge {shown(named)}: the name has no provider, and litellm does not know it; write "
-            f"for example openai/{provider}"
-        )
-    if settings.budget.usd_per_day is None and settings.budget.usd_per_hour is None:
-        return ""
-    if is_priced or Prices(settings.estimation.prices).given(model) is not None:
-        return ""
-    return (
-        f"judge {shown(named)}: its price is not known, so a budget in dollars lets it read "
-        "nothing; set estimation.prices, or budget.tokens_per_day"
-    )
-
-
-def golden_reader(
-    settings: Settings,
-    builtin: CapableJudge,
-    judging: JudgeConfig | None,
-    clean: Redact,
-    store: Store | None = None,
-) -> GoldenReader:
-    """Return what has answers to golden questions judged.
-
-    By the judge of a share of the traffic, where there is one; else by the built-in one.
-
-    Args:
-        settings: The settings.
-        builtin: The built-in judge.
-        judging: The judges of a share of the answers.
-        clean: Redacts one text.
-        store: Where what they spend is; None: in memory.
-    """
-    judge, timeout_s = builtin, None
-    if judging is not None:
-        judge = judging.judge.uncached()
-        timeout_s = judging.reading_timeout_s + JUDGE_GRACE_S
-    return GoldenReader(
-        judge,
-        clean=clean,
-        timeout_s=timeout_s,
-        budget=_golden_budget(settings, judging, store),
-    )
-
-
-def _golden_budget(
-    settings: Settings, judging: JudgeConfig | None, store: Store | None
-) -> GoldenBudget | None:
-    """Return what golden questions may spend of the judges' budget; None: there is none."""
-    if judging is None or not settings.budget.is_given:
-        return None
-    return GoldenBudget(
-        sampler=judging.sampler,
-        share=_budget(settings, store, "golden", BUDGET_SHARE),
-        spent=judging.spent,
-    )
-
-
-def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
-    """Return the judge, saying what it costs in the unit of the budget.
-
-    Raises:
-        SettingsError: It cannot: the budget would not hold, or nothing would ever be read.
-    """
-    try:
-        return as_judge(judge).within_budget(
-            settings.budget.unit if settings.budget.is_given else None
-        )
-    except SettingsError as error:
-        raise SettingsError(
-            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
-            "budget.calls_per_hour"
-        ) from error
 
 
 def paid_judge(settings: Settings, named: str) -> Judge:
@@ -236,33 +260,25 @@ def paid_judge(settings: Settings, named: str) -> Judge:
     """
     judge = judge_named(settings, named)
     if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
+        name, colon, _ = named.partition(":")
+        hint = did_you_mean(name, JUDGES, spelt="{}:...") if colon and name not in JUDGES else ""
         raise SettingsError(
             f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
             "usd_per_day, tokens_per_day or calls_per_day, or RAGMONITOR_BUDGET=usd_per_day=5"
-            f"{_nearest_judge(named)}"
+            f"{hint}"
         )
     return judge
 
 
-def _nearest_judge(named: str) -> str:
-    """Return a question whether a judge of ours was meant; empty: no name is near."""
-    name, colon, _ = named.partition(":")
-    if not colon or name in JUDGES:
-        return ""
-    return did_you_mean(name, JUDGES, spelt="{}:...")
-
-
 def judge_named(settings: Settings, named: str) -> Judge:
-    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
+    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm.
+
+    That is `model`, or `model@http://address` on another server.
+    """
     name, _, rest = named.partition(":")
     make = JUDGES.get(name)
-    if make is None or not rest:
-        return _llm_judge(settings, named)
-    return make(rest)
-
-
-def _llm_judge(settings: Settings, named: str) -> LlmJudge:
-    """Return the judge of that name: `model`, or `model@http://address` on another server."""
+    if make is not None and rest:
+        return make(rest)
     model, api_base = _split_address(named)
     is_own = named == settings.judge.model
     return LlmJudge(
@@ -282,26 +298,19 @@ def _split_address(named: str) -> tuple[str, str | None]:
     return model, f"http{address}" if at else None
 
 
-def budget_of(settings: Settings, store: Store | None) -> Budget | None:
-    """Return what all judges may spend together; None: there is no limit.
+def _budget(settings: Settings, store: Store, name: str, share: float) -> Budget | None:
+    """Return a share of what all judges may spend together; None: there is no limit.
 
     What a process has reserved is taken out at once, for every process, so that nothing is spent
     twice; what one had reserved when it died counts as spent.
-
-    Args:
-        settings: The settings.
-        store: Where processes share it; None: it is in memory.
     """
-    return _budget(settings, store, "judge", 1.0) if settings.budget.is_given else None
-
-
-def _budget(settings: Settings, store: Store | None, name: str, share: float) -> Budget:
-    """Return a budget of a share of the limits."""
+    if not settings.budget.is_given:
+        return None
     per_day, per_hour = (
         None if limit is None else limit * share for limit in settings.budget.limits
     )
     return Budget(
-        Memory() if store is None else store,
+        store,
         per_day=per_day,
         per_hour=per_hour,
         unit=settings.budget.unit,
@@ -331,7 +340,7 @@ def store_of(settings: Settings) -> Store:
 
 
 def estimates_of(
-    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store | None = None
+    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store
 ) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it.
 
@@ -339,65 +348,54 @@ def estimates_of(
         settings: The settings.
         reader: The judge of every answer.
         judging: The judges of a share of them.
-        store: Where sums and histories are; None: in memory.
+        store: Where sums and histories are.
 
     Raises:
         SettingsError: A signal of the settings is none.
     """
-    store = Memory() if store is None else store
     judge = None if judging is None else judging.judge.identity.name
-    name = reader.identity.name
-    higher_is_better = _higher_is_better(settings)
-    watching = _watching(settings, name, judge, higher_is_better)
+    name, shows_texts = reader.identity.name, settings.content.policy == "all"
+    watching = _watching(settings, name, judge)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(size=DRIFT_REFERENCE_SIZE, store=store),
-        _causes(settings, store, watching, higher_is_better),
+        _causes(settings, store, watching),
         PeoplesFeedback(store),
     ]
+    references = None
+    if judge is not None:
+        references = ReferenceAnswers(
+            store, judge=judge, per_day=REFERENCE_ANSWERS_PER_DAY, keeps_texts=shows_texts
+        )
     return Statistics(
         parts,
         store=store,
         watching=watching,
-        references=None
-        if judge is None
-        else ReferenceAnswers(
-            store,
-            judge=judge,
-            per_day=REFERENCE_ANSWERS_PER_DAY,
-            keeps_texts=settings.content.policy == "all",
-        ),
-        goldens=GoldenQuestions(
-            judge=judge or name,
-            shows_texts=settings.content.policy == "all",
-            store=store,
-        ),
+        references=references,
+        goldens=GoldenQuestions(judge=judge or name, shows_texts=shows_texts, store=store),
     )
 
 
-def _watching(
-    settings: Settings, reader: str, judge: str | None, higher_is_better: frozenset[str]
-) -> Watching:
+def _watching(settings: Settings, reader: str, judge: str | None) -> Watching:
     """Return what has an alarm."""
+    entries = table.select(settings.evaluators)
+    shown = settings.estimation.group_by
     return Watching(
         streams=(*_streams(settings, reader, judge), *golden_streams(judge or reader)),
         reader=reader,
         judge=judge,
         every_days=settings.alarms.false_alarm_every_days,
-        higher_is_better=higher_is_better,
-        versions={entry.name: entry.version for entry in table.select(settings.evaluators)},
-        slices_of=AnswerSlices(
-            version=settings.service_version,
-            shown=settings.estimation.group_by,
-        ),
-        shown=settings.estimation.group_by,
+        # As most scores are.
+        higher_is_better=frozenset(entry.name for entry in entries if not entry.lower_is_better)
+        - {*FROM_ASSESSMENT},
+        versions={entry.name: entry.version for entry in entries},
+        slices_of=AnswerSlices(version=settings.service_version, shown=shown),
+        shown=shown,
         versions_by=settings.estimation.compare_by,
     )
 
 
-def _causes(
-    settings: Settings, store: Store, watching: Watching, higher_is_better: frozenset[str]
-) -> Causes:
+def _causes(settings: Settings, store: Store, watching: Watching) -> Causes:
     """Return what finds the causes of alarms."""
     judge = watching.quality_judge
     names = {HALLUCINATION, REFUSAL, *(entry.name for entry in table.select(settings.evaluators))}
@@ -408,7 +406,7 @@ def _causes(
         compare_by=settings.estimation.compare_by,
         policy=_content(settings),
         judge=judge,
-        higher_is_better=higher_is_better.__contains__,
+        higher_is_better=watching.higher_is_better.__contains__,
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
     )
 
@@ -416,14 +414,6 @@ def _causes(
 def _content(settings: Settings) -> ContentPolicy:
     """Return what documents may be called."""
     return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
-
-
-def _higher_is_better(settings: Settings) -> frozenset[str]:
-    """Return the signals that are the better the higher they are, as most scores are."""
-    entries = table.select(settings.evaluators)
-    return frozenset(entry.name for entry in entries if not entry.lower_is_better) - {
-        *FROM_ASSESSMENT
-    }
 
 
 def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
@@ -458,16 +448,14 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
                 )
     # Those of a judge may be named where there is none yet.
     known = [stream.signal for stream in chosen(judge or "any", ("*",))]
-    for name, patterns in (
-        ("alarms.signals", settings.alarms.signals),
-        ("objectives", tuple(settings.objectives)),
-    ):
-        for pattern in patterns:
-            if not fnmatch.filter(known, pattern):
-                raise SettingsError(
-                    f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
-                    f"{did_you_mean(pattern, known)}"
-                )
+    named = [("alarms.signals", each) for each in settings.alarms.signals]
+    named += [("objectives", each) for each in settings.objectives]
+    for option, pattern in named:
+        if not fnmatch.filter(known, pattern):
+            raise SettingsError(
+                f"{option}: {pattern!r} is no signal; signals are {', '.join(known)}"
+                f"{did_you_mean(pattern, known)}"
+            )
     return chosen(judge, settings.alarms.signals)
 
 
@@ -479,7 +467,7 @@ STILL_ON_S: Final = 4 * 3_600.0
 
 def meters_of(
     settings: Settings,
-    view: View | None,
+    view: View | None = None,
     take: Callable[[Feedback], bool] | None = None,
     store: Store | None = None,
 ) -> PrometheusExporter:
@@ -573,57 +561,35 @@ def restrict_logs(settings: Settings) -> None:
         clean_messages(without_secrets)
 
 
-def exporters_of(
-    settings: Settings,
-    lost: Callable[[str, int], None],
-    view: View | None = None,
-    incidents: IncidentKeeper | None = None,
-) -> list[Exporter]:
+def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
     """Return the places for reports, told of the settings that they heed.
 
     Args:
         settings: Their field `exporters` names them, or holds them.
         lost: Counts reports that did not arrive, by reason.
-        view: The page, which comes first where it is served.
-        incidents: Makes incidents of alarms; comes last, as others are to be told of one first.
 
     Raises:
         SettingsError: There is no exporter of a name, or it cannot work under these settings.
     """
     exporters = [
-        exporter_named(each) if isinstance(each, str) else each for each in settings.exporters
+        _exporter_named(each) if isinstance(each, str) else each for each in settings.exporters
     ]
+    context = ExportContext(
+        service=settings.service,
+        service_version=settings.service_version,
+        content=settings.content.shown,
+        hash_key=settings.content.key,
+        has_traces=settings.export.traces,
+        lost=lost,
+    )
     for exporter in exporters:
-        configure(exporter, settings, lost)
-    every: list[Exporter | None] = [view, *exporters, incidents]
-    return [each for each in every if each is not None]
+        if isinstance(exporter, ConfigurableExporter):
+            exporter.configure(context)
+    return exporters
 
 
-def configure(exporter: Exporter, settings: Settings, lost: Callable[[str, int], None]) -> None:
-    """Tell an exporter of the settings, if it heeds any.
-
-    Raises:
-        SettingsError: It cannot work under these settings.
-    """
-    if isinstance(exporter, ConfigurableExporter):
-        exporter.configure(
-            ExportContext(
-                service=settings.service,
-                service_version=settings.service_version,
-                content=settings.content.shown,
-                hash_key=settings.content.key,
-                has_traces=settings.export.traces,
-                lost=lost,
-            )
-        )
-
-
-def exporter_named(text: str) -> Exporter:
-    """Return the exporter that a text such as `phoenix:http://localhost:6006` names.
-
-    Raises:
-        SettingsError: There is none of that name, or its address, file or key is wrong.
-    """
+def _exporter_named(text: str) -> Exporter:
+    """Return the exporter that a text such as `phoenix:http://localhost:6006` names."""
     name, _, rest = (part.strip() for part in text.partition(":"))
     make = EXPORTERS.get(name)
     if make is None:
@@ -635,70 +601,61 @@ def exporter_named(text: str) -> Exporter:
     return make(rest)
 
 
-def view_of(
-    settings: Settings, builtin: Judge, judging: JudgeConfig | None, incidents: IncidentKeeper
+def _view_of(
+    settings: Settings, judges: Sequence[JudgeIdentity], incidents: IncidentKeeper
 ) -> View | None:
     """Return the page, if it is wanted and may be served."""
-    if not settings.server.ui:
-        return None
-    token = settings.server.token
     danger = "others could read questions and answers"
-    if not _is_guarded(settings, "the page is not served", danger):
+    if not settings.server.ui or not _is_guarded(settings, "the page is not served", danger):
         return None
-    judge = None if judging is None else judging.judge.identity
+    token, trace_url = settings.server.token, settings.server.ui_trace_url or ""
+    builtin, *sampled = judges
     return View(
         settings.service,
-        builtin=builtin.identity.name,
-        judge=None if judge is None else judge.name,
-        doubt=judge_doubt(settings),
+        builtin=builtin.name,
+        judge=sampled[0].name if sampled else None,
         lower_is_better=[
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],
         content=settings.content.shown,
         token=None if token is None else token.get_secret_value(),
-        trace_url=settings.server.ui_trace_url or "",
+        trace_url=trace_url,
         version=settings.service_version,
-        incidents=IncidentPages(incidents.journal, trace_url=settings.server.ui_trace_url or ""),
+        incidents=IncidentPages(incidents.journal, trace_url=trace_url),
     )
 
 
 def incidents_of(
-    settings: Settings,
-    judging: JudgeConfig | None,
-    lost: Callable[[str, int], None],
-    store: Store | None = None,
+    settings: Settings, lost: Callable[[str, int], None], store: Store, *, is_judged: bool
 ) -> IncidentKeeper:
     """Return what makes incidents of alarms.
 
     Args:
         settings: The settings.
-        judging: The judges of a share of the answers.
         lost: Counts notices that did not arrive, by reason.
-        store: Where they are; None: in memory.
+        store: Where they are.
+        is_judged: Whether a judge reads a share of the answers.
 
     Raises:
         MissingExtraError: Notices need what is not installed.
         SettingsError: An address of theirs is none.
     """
-    store = Memory() if store is None else store
-    urls = [url.get_secret_value() for url in settings.alarms.notify]
     notifier = None
-    if urls:
+    if settings.alarms.notify:
         notifier = Notifier(
-            urls,
+            [url.get_secret_value() for url in settings.alarms.notify],
             lost=lost,
             page_url=settings.server.page_url,
             texts=settings.content.policy == "all",
             language=settings.alarms.notify_language,
         )
-    policy = ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
     return IncidentKeeper(
         Journal(store, settings.content.shown),
-        is_judged=judging is not None,
+        is_judged=is_judged,
         notices=notifier,
         still_on_s=STILL_ON_S,
         service=settings.service,
         service_version=settings.service_version,
-        policy=policy,
+        policy=_content(settings),
         now=store.now,
     )

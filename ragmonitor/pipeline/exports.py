@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -49,28 +48,19 @@ class Exports:
         self.exporters = tuple(exporters)
         self._clean = clean
 
-    @contextlib.contextmanager
-    def slice_of_work(self) -> Iterator[None]:
-        """Give the processor back to the application after what is done within."""
-        try:
-            yield
-        finally:
-            give_back()
-
     def deliver(
         self, account: Account, builtin: Report, judged: Report | None = None
     ) -> SpanReference | None:
         """Emit the trace of an answer and export its reports; return the reference of its root."""
         others = () if judged is None else (judged,)
         target: SpanReference | None = None
-        with self.slice_of_work():
-            with contained("export"):
-                target = self.traces.emit(builtin.interaction, [builtin, *others])
-            give_back()
-            with contained("export"):
-                self.meters.answered(builtin.interaction, target)
-            for report in (builtin, *others):
-                self.export(account, replace(report, target=target))
+        with contained("export"):
+            target = self.traces.emit(builtin.interaction, [builtin, *others])
+        give_back()
+        with contained("export"):
+            self.meters.answered(builtin.interaction, target)
+        for report in (builtin, *others):
+            self.export(account, replace(report, target=target))
         return target
 
     def export(self, account: Account, report: Report) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from numbers import Real
-from typing import Any, Final
+from typing import Final
 
 from ragmonitor.evaluators import Table, diagnosis, evaluate, evaluate_asking, unscorable, unscored
 from ragmonitor.records import (
@@ -37,6 +37,7 @@ from ragmonitor.runtime.guard import (
 )
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import AdaptiveSampler
+from ragmonitor.store import Budget
 
 MAX_USED = 1_000_000_000
 """Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
@@ -45,6 +46,8 @@ MAX_PENDING: Final = 1_000
 """Drawn answers that may wait for the judge; beyond, none is drawn."""
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
+GOLDEN_SHARE: Final = 0.25
+"""The share of the judges' budget that readings for golden questions may spend at most."""
 
 
 # --- one reading ----------------------------------------------------------------------------------
@@ -207,31 +210,21 @@ def _failure(
 
 
 def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
-    """Return the sum of what readings say they used, and whether all of it can be so.
+    """Return the sum of what readings say they used, and whether it can be so.
 
-    What is no number from 0 on is taken as 0, logged once and counted: a counter cannot fall, and
-    a budget must neither grow by it nor be gone for good.
+    What cannot is taken as nothing, logged once and counted: a counter cannot fall, and a budget
+    must neither grow by it nor be gone for good.
     """
-    total = JudgeUsage()
-    wrong: dict[str, None] = {}
-    for usage in usages:
-        used: dict[str, Any] = {}
-        for each in fields(JudgeUsage):
-            value: Any = getattr(usage, each.name, None)
-            # A bool is an int to Python, and no count to anybody.
-            is_count = isinstance(value, Real) and not isinstance(value, bool)
-            if is_count and 0 <= value <= MAX_USED:
-                used[each.name] = value
-            else:
-                wrong[each.name] = None
-        total += JudgeUsage(**used)
-    if wrong:
-        record_problem(
-            "judge",
-            f"a judge's usage cannot be so ({', '.join(wrong)}): 0 is counted, and what was "
-            f"reserved for the reading is charged; its numbers are from 0 to {MAX_USED:,}",
-        )
-    return total, not wrong
+    names = [each.name for each in fields(JudgeUsage)]
+    with suppress(TypeError, AttributeError):
+        if all(0 <= getattr(each, name) <= MAX_USED for each in usages for name in names):
+            return sum(usages, JudgeUsage()), True
+    record_problem(
+        "judge",
+        "a judge's usage cannot be so: 0 is counted, and what was reserved for the reading is "
+        f"charged; its numbers are from 0 to {MAX_USED:,}",
+    )
+    return JudgeUsage(), False
 
 
 def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | None:
@@ -254,6 +247,8 @@ class JudgeConfig:
     """The time over all calls of one reading."""
     spent: Callable[[JudgeUsage], float]
     """The cost of a reading, in the budget's unit."""
+    golden_share: Budget | None = None
+    """The part of the budget that answers to golden questions have; None: there is no budget."""
 
 
 def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | None]:
@@ -301,15 +296,14 @@ class JudgeRunner:
 
     async def prepare(self) -> None:
         """Load what the judge needs; readings wait for it."""
-        try:
-            with contained("judge"):
-                await _prepare(self.config.judge)
-        finally:
-            self._prepared.set()
-
-    async def wait_prepared(self) -> None:
-        """Return once the judge is loaded."""
-        await self._prepared.wait()
+        with contained("judge"):
+            try:
+                await self.config.judge.prepare()
+            except RagMonitorError as error:
+                # Each reading will say so too; here it is said before any money was expected of it.
+                logger.warning("ragmonitor: the judge cannot read: %s", reason(error))
+            finally:
+                self._prepared.set()
 
     async def close(self) -> None:
         """Close connections of the running loop."""
@@ -348,9 +342,18 @@ class JudgeRunner:
                 decision = _never(_no_price(error))
         return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
 
-    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
-        """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
+    def reserve(
+        self, interaction: Interaction, *, within: Budget | None = None
+    ) -> SamplingDecision | None:
+        """Pay for a reading outside the sample; None: it cannot be paid, or has no price.
+
+        Args:
+            interaction: The answer.
+            within: A part of the budget that must not be spent; None: all of it may be.
+        """
         try:
+            if within is not None and within.status(0.0).level <= 0:
+                return None
             return self.config.sampler.reserve(interaction)
         except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
             _no_price(error)
@@ -362,40 +365,57 @@ class JudgeRunner:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    async def ask(self, interaction: Interaction, decision: SamplingDecision) -> Report:
-        """Return the report on a drawn answer; its cost is charged, come what may."""
-        return await self._read(self.config.judge, "sampled", interaction, decision)
-
-    async def check_anchor(self, interaction: Interaction, decision: SamplingDecision) -> Report:
-        """Return what the judge says now of an answer that was judged before."""
-        return await self._read(self._uncached, "anchor", interaction, decision)
-
-    async def _read(
+    async def read(
         self,
-        judge: CapableJudge,
         role: JudgeRole,
         interaction: Interaction,
         decision: SamplingDecision,
+        engine: ReadingEngine | None = None,
     ) -> Report:
-        """Wait for a slot, have the answer read, and charge in the end what that has cost."""
+        """Return the report on an answer that is paid for; its cost is charged, come what may.
+
+        Args:
+            role: What it is read for; a reading outside the sample uses none that was kept.
+            interaction: The answer.
+            decision: That it is read, and what is reserved for it.
+            engine: Other evaluators; None: the usual ones.
+        """
+        judge = self.config.judge if role == "sampled" else self._uncached
         spent = 0.0
         try:
             # These first: waiting for them must not use up the judge's own time.
             await self._prepared.wait()
             async with self._slots:
                 spent = decision.reserved  # if this is cancelled nobody knows what it cost
-                reading = await self._engine.read(judge, role, interaction, decision)
-                spent = self._cost(reading, decision)
+                reading = await (engine or self._engine).read(judge, role, interaction, decision)
+                usage = reading.report.usage
+                if usage is not None and reading.is_usage_known:
+                    spent = self.config.spent(usage)
         finally:
             self.config.sampler.refund(decision, spent)
+            if role == "golden" and self.config.golden_share is not None:
+                with contained("sample"):
+                    self.config.golden_share.settle(0.0, spent)
         return reading.report
 
-    def _cost(self, reading: Reading, decision: SamplingDecision) -> float:
-        """Return a reading's cost; where nobody knows it, what was set aside."""
-        usage = reading.report.usage
-        if usage is None or not reading.is_usage_known:
-            return decision.reserved
-        return self.config.spent(usage)
+    async def read_golden(self, engine: ReadingEngine, interaction: Interaction) -> Report:
+        """Return the report on an answer to a golden question, within its part of the budget.
+
+        What is under way may overdraw that part, and is made up for.
+        """
+        cause = unscorable(interaction)
+        if cause is None:
+            decision = self.reserve(interaction, within=self.config.golden_share)
+            if decision is not None:
+                return await self.read("golden", interaction, decision, engine)
+            cause = Cause.OVER_BUDGET
+            record_problem(
+                "judge",
+                f"golden answers are not judged: {GOLDEN_SHARE:.0%} of the budget are theirs, and "
+                "spent for now; ask fewer of them (per_hour), or raise the budget",
+            )
+        judge, detail = self.config.judge, interaction.error
+        return engine.unread(judge, "golden", interaction, cause, detail=detail)
 
 
 def _never(cause: Cause) -> SamplingDecision:
@@ -405,14 +425,7 @@ def _never(cause: Cause) -> SamplingDecision:
 def _no_price(error: Exception) -> Cause:
     """Return why a reading's cost is not known."""
     if isinstance(error, JudgeError):  # it could not be read at any cost
+        record_problem("sample", str(error))
         return error.cause
     record_error("sample", error)
     return Cause.JUDGE_ERROR
-
-
-async def _prepare(judge: CapableJudge) -> None:
-    try:
-        await judge.prepare()
-    except RagMonitorError as error:
-        # Each reading will say so too; here it is said before any money was expected of it.
-        logger.warning("ragmonitor: the judge cannot read: %s", reason(error))

@@ -38,10 +38,10 @@ LATER_S: Final = 0.005
 
 
 @dataclass(frozen=True)
-class Data:
-    """What else is sent, in its turn: feedback, events, requests."""
+class Call:
+    """What else is sent, in its turn: feedback, an event, a request."""
 
-    kind: str
+    name: str
     data: bytes
     framework: str = ""
     status: Status = "ok"
@@ -119,23 +119,24 @@ class Sender:
 
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application, without waiting for it."""
-        self._queue_data("event", wire.encode_message((0, "event", (name, attributes, at_s))))
+        self._queue_call("event", name, attributes, at_s)
 
     def feedback(self, feedback: Feedback) -> bool:
         """Take what a person said of an answer; False: too much is waiting, and it is counted."""
         if self._redactor is not None:
             feedback = feedback.redacted(self._redactor.text)
-        return self._queue_data("feedback", wire.encode_feedback(feedback))
+        return self._queue_call("feedback", feedback)
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now."""
-        self._queue_data("refreeze", wire.encode_refreeze())
+        self._queue_call("refreeze")
 
-    def _queue_data(self, kind: str, data: bytes) -> bool:
-        """Have bytes sent behind what waits; False: there is no room, and it is counted."""
-        is_taken = not self._closed and self.queue.put(Data(kind, data))
+    def _queue_call(self, name: str, *args: object) -> bool:
+        """Have a call sent behind what waits; False: there is no room, and it is counted."""
+        data = wire.encode_message(name, *args)
+        is_taken = not self._closed and self.queue.put(Call(name, data))
         if not is_taken:
-            self.ledger.give_up(f"{kind}_{'late' if self._closed else 'full'}")
+            self.ledger.give_up(f"{name}_{'late' if self._closed else 'full'}")
         elif self._closed:
             self._refuse_left()
         else:
@@ -184,8 +185,8 @@ class Sender:
             self._refuse(left[0], Cause.SHUTDOWN)
 
     def _refuse(self, finished: Finished, cause: Cause) -> None:
-        if isinstance(finished, Data):
-            self.ledger.give_up(f"{finished.kind}_lost")
+        if isinstance(finished, Call):
+            self.ledger.give_up(f"{finished.name}_lost")
         else:
             self.ledger.refuse(finished, cause)
 
@@ -196,8 +197,8 @@ class Sender:
 
     # --- the thread -----------------------------------------------------------------------------
 
-    def _work(self) -> bool:
-        """Work for a while; return False: nothing more is to be done."""
+    def _work(self) -> bool | None:
+        """Work for a while; as `SupervisedThread` says."""
         raise NotImplementedError
 
     def _take(self, max_items: int) -> Sequence[Finished]:
@@ -218,7 +219,7 @@ class Sender:
 
     def _packed(self, finished: Finished) -> tuple[bytes, str, Status] | None:
         """Return a record's bytes, framework and status; None: it is none. Raises anything."""
-        if isinstance(finished, Data):
+        if isinstance(finished, Call):
             return finished.data, "", "ok"
         record = finished.interaction()
         if record is None:

@@ -13,7 +13,7 @@ from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError
-from ragmonitor.runtime.guard import contained, errors, record_error, record_outage, record_problem
+from ragmonitor.runtime.guard import contained, errors, record_error, record_outage
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.semconv.metrics import STREAM_UP
 from ragmonitor.settings import Settings
@@ -59,7 +59,7 @@ class StreamSender(Sender):
         judges = [builtin_judge().identity]
         if settings.judge.name is not None:
             judges.append(JudgeIdentity(name=settings.judge.name, version="", kind="LLM"))
-        meters = meters_of(settings, None)
+        meters = meters_of(settings)
         meters.is_elsewhere = True
         super().__init__(settings, redactor=redactor, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)
@@ -71,10 +71,6 @@ class StreamSender(Sender):
     def metrics_url(self) -> str | None:  # type: ignore[override]
         """The address at which /metrics is served; None if it is not."""
         return self._meters.url
-
-    def event(self, *_event: object) -> None:
-        """Say that it is lost: a stream carries records only."""
-        record_problem("stream", "events are not carried to the worker: see docs/scaling.md")
 
     def destination(self) -> str:
         """Say where traces go."""

@@ -169,7 +169,7 @@ class StreamWorker:
             return
         done = partial(self._done.append, _Done(delivery.id, ""))
         try:
-            if is_kind(delivery.data, b"f") or is_kind(delivery.data, b"j"):
+            if not is_kind(delivery.data, b"i"):
                 deliver(self.back, delivery.data, done)
                 done()
                 return
@@ -192,7 +192,7 @@ class StreamWorker:
     def _give_up(self, delivery: Delivery, reason: str) -> None:
         """Settle a record that nobody can score, and count it: an answer as unscored."""
         record_problem("stream", f"a record was given up, and the next ones like it are: {reason}")
-        if is_kind(delivery.data, b"f"):
+        if is_kind(delivery.data, b"m"):
             self.back.ledger.give_up("feedback_lost")
         else:
             lost = Delivered(None, "unknown", "error")

@@ -166,7 +166,8 @@ class RedisStream:
             )
             new = [
                 Delivery(id=id_.decode(), data=values.get(_DATA, b""), deliveries=1)
-                for id_, values in entries_of(found)
+                for _, entries in found or ()
+                for id_, values in entries
                 if values
             ]
             return [*stale, *new]
@@ -253,15 +254,3 @@ class RedisStream:
         """Close the connections."""
         with self._reported("closed"):
             self._redis.close()
-
-
-def entries_of(found: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """Return the entries of a reply, which is a list or, in the newer protocol, a mapping."""
-    if not found:
-        return []
-    lists = found.values() if isinstance(found, dict) else [entries for _, entries in found]
-    return [
-        entry
-        for entries in lists
-        for entry in (entries[0] if entries and isinstance(entries[0], list) else entries)
-    ]

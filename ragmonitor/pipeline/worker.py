@@ -36,7 +36,7 @@ from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanRefer
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import WireError
-from ragmonitor.runtime.feedback import JoinedFeedback
+from ragmonitor.runtime.feedback import Feedback, JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem
 from ragmonitor.settings import Settings
 
@@ -81,17 +81,21 @@ def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
         data: Bytes of `ragmonitor.runtime.wire`.
         closed: Called when nothing more is owed for a record.
     """
-    if wire.is_kind(data, b"f"):
-        back.feedback(wire.decode_feedback(data))
-    elif wire.is_kind(data, b"j"):
-        back.refreeze()
-    else:
+    if wire.is_kind(data, b"i"):
         try:
             record = wire.decode(data)
             back.put(Delivered(record, record.framework, record.status, closed))
         except WireError:
             back.ledger.refuse(Delivered(None, "unknown", "error", closed), Cause.INTERNAL_ERROR)
             raise
+        return
+    name, _ = wire.decode_message(data)
+    if name == "feedback":
+        back.feedback(*wire.decode_message(data, Feedback)[1])
+    elif name == "event":
+        back.event(*wire.decode_message(data, str, dict[str, str], float)[1])
+    elif name == "refreeze":
+        back.refreeze()
 
 
 class Session:
@@ -128,19 +132,19 @@ class Session:
         self.has_news.set()
 
     def _take(self, data: bytes) -> None:
-        if not wire.is_kind(data, b"m"):
-            self._received += wire.is_kind(data, b"i")
+        if wire.is_kind(data, b"i"):
+            self._received += 1
             deliver(self.back, data, partial(self._note_closed, self._received))
             return
         name, args = wire.decode_message(data)
-        if name == "event":
-            self.back.event(*args)
-        elif name == "counts":
+        if name == "counts":
             self._count(*args)
         elif name == "emitted" and isinstance(self.back.traces, Traces):
             self.back.traces.take(*args)
-        else:  # it may take its time
+        elif name in ("flush", "close"):  # it may take its time
             EXECUTOR.submit(self._finish, name, *args)
+        else:
+            deliver(self.back, data, lambda: None)
 
     def _note_closed(self, number: int) -> None:
         self._closed.append(number)
@@ -219,6 +223,7 @@ class Traces:
 
     def __init__(self, own: OtelExporter) -> None:
         self._own = own
+        self.flush, self.close, self.destination = own.flush, own.close, own.destination
         self.channel: Channel | None = None
         """To the application that emits; None: this process does."""
         self._numbers = itertools.count(1)
@@ -258,19 +263,6 @@ class Traces:
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
         self._call("feedback", joined)
-
-    def destination(self) -> str:
-        """Say where traces go."""
-        there = "the application's tracer provider"
-        return self._own.destination() if self.channel is None else there
-
-    def flush(self, timeout_s: float) -> bool:
-        """Send what is buffered here; the application flushes its own provider."""
-        return self._own.flush(timeout_s)
-
-    def close(self) -> None:
-        """Shut down what is ours."""
-        self._own.close()
 
 
 def be_child(descriptor: int) -> None:

@@ -27,26 +27,18 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from ragmonitor.export.prometheus import Scrape
-from ragmonitor.pipeline.build import (
-    builtin_judge,
-    estimates_of,
-    exporters_of,
-    incidents_of,
-    judging_of,
-    meters_of,
-    reader_of,
-    traces_of,
-)
+from ragmonitor.pipeline.build import stages_of, traces_of
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
 from ragmonitor.pipeline.placement import UNIX, described
-from ragmonitor.pipeline.sender import LATER_S, Data, Sender
-from ragmonitor.records import Cause, JudgeIdentity, Report, Status
+from ragmonitor.pipeline.sender import LATER_S, Call, Sender
+from ragmonitor.records import Cause, Report, Status
 from ragmonitor.redaction import Redactor
-from ragmonitor.runtime import guard, supervised, wire
+from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.settings import ServerSettings, Settings
+from ragmonitor.store import Memory
 
 HEADER_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 2**26
@@ -87,7 +79,7 @@ class Channel:
 
     def tell(self, name: str, *args: object) -> None:
         """Send a message. Raises `ChannelError`."""
-        self.send(wire.encode_message((name, args)))
+        self.send(wire.encode_message(name, *args))
 
     def frames(self) -> Iterator[bytes]:
         """Yield what the other side sends, until it is gone."""
@@ -141,12 +133,12 @@ class Line:
         """
         self.channel = Channel(sock)
         self.child = child
-        self.open: dict[int, tuple[str, Status] | None] = {}
-        """Framework and status of each record that something is owed of; None: nothing counts."""
+        self.open: dict[int, tuple[tuple[str, Status] | None, int]] = {}
+        """Framework and status, None where nothing counts, and bytes of each record that is owed.
+        """
         self.is_heard = False
         """Whether the worker has said that it works."""
         self._sent = self._bytes = 0
-        self._sizes: dict[int, int] = {}
 
     @property
     def is_gone(self) -> bool:
@@ -155,7 +147,7 @@ class Line:
 
     def has_room(self, records: int) -> bool:
         """Return whether one more may be sent while so many may be open."""
-        return len(self._sizes) < records and self._bytes < MAX_BYTES
+        return len(self.open) < records and self._bytes < MAX_BYTES
 
     def put(self, data: bytes, owed: tuple[str, Status] | None) -> None:
         """Send a record, and have it open: also if the worker has gone by then.
@@ -165,8 +157,7 @@ class Line:
             owed: Its framework and status; None: nothing is owed of it.
         """
         self._sent += 1
-        self.open[self._sent] = owed
-        self._sizes[self._sent] = len(data)
+        self.open[self._sent] = owed, len(data)
         self._bytes += len(data)
         try:
             with suppress(ChannelError):
@@ -178,8 +169,7 @@ class Line:
     def close(self, numbers: Iterable[int]) -> None:
         """Note of which records the worker owes nothing more."""
         for number in numbers:
-            self.open.pop(number, None)
-            self._bytes -= self._sizes.pop(number, 0)
+            self._bytes -= self.open.pop(number, (None, 0))[1]
 
     def listen(self, handle: Callable[[Line, Any], object], gone: Callable[[], object]) -> None:
         """Start to read what the worker says, until it is gone. Raises `RuntimeError`."""
@@ -272,14 +262,21 @@ class WorkerSender(Sender):
         url = settings.send_to
         self._address = None if url is None else url.get_secret_value()
         self._traces = traces_of(settings)
-        quiet = {"server": ServerSettings(enabled=False), "state": None}
-        plain = settings.model_copy(update=quiet)
+        # So that settings which the worker could not carry out are refused here.
+        stages = stages_of(
+            settings.model_copy(update={"server": ServerSettings(enabled=False, ui=False)}),
+            redactor=redactor,
+            lost=lambda _reason, _n: None,
+            feedback=lambda _: False,
+            traces=self._traces,
+            store=Memory(),
+        )
         super().__init__(
             settings,
             redactor=None if self._address is None else redactor,
             poll=poll,
-            meters=meters_of(plain, None),
-            judges=_checked(plain),
+            meters=stages.exports.meters,
+            judges=stages.judges,
         )
         self.registry = CollectorRegistry()
         self.registry.register(Scrape(self._families))
@@ -288,7 +285,6 @@ class WorkerSender(Sender):
             self._room += MAX_PENDING
         self._line: Line | None = None
         self._deaths = 0
-        self._pause_s = supervised.FIRST_PAUSE_S
         self._errors = Counter(guard.errors)
         self._newest: Report | None = None
         self._known_families = b""
@@ -307,7 +303,9 @@ class WorkerSender(Sender):
 
     def destination(self) -> str:
         """Say where traces go, without secrets."""
-        return self._destination or self._traces.destination()
+        is_ours = self._traces.is_applications and self._address is None
+        own = self._traces.destination()
+        return own if is_ours else self._destination or own
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything taken so far is judged and exported; return whether it is."""
@@ -378,22 +376,18 @@ class WorkerSender(Sender):
 
     # --- the thread -----------------------------------------------------------------------------
 
-    def _work(self) -> bool:
-        """Serve one worker to its end or ours; return False: no further one is to be started."""
+    def _work(self) -> bool | None:
+        """Serve one worker to its end or ours; return None: another one is to follow, later."""
         line = self._line
         if line is None:
             line = self._opened()
-        began_s = time.monotonic()
         while line is not None and not (self._closed or line.is_gone):
             self._serve(line)
-        if time.monotonic() - began_s > supervised.MAX_PAUSE_S:
-            self._pause_s = supervised.FIRST_PAUSE_S
-        if not self._closed:
-            if line is not None:
-                self._bury(line, Cause.INTERNAL_ERROR, 0.0)
-            self._thread.ending.wait(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, supervised.MAX_PAUSE_S)
-        return not self._closed
+        if self._closed:
+            return False
+        if line is not None:
+            self._bury(line, Cause.INTERNAL_ERROR, 0.0)
+        return None
 
     def _opened(self) -> Line | None:
         """Return a line to a worker that knows what it is to do; None: there is none for now."""
@@ -427,7 +421,7 @@ class WorkerSender(Sender):
         status = line.end(within_s)
         while line.open:
             with suppress(KeyError):  # a reply still came in
-                _, owed = line.open.popitem()
+                _, (owed, _) = line.open.popitem()
                 if owed is not None:
                     self.ledger.note_refused(*owed, cause)
         if cause is Cause.INTERNAL_ERROR:
@@ -470,12 +464,12 @@ class WorkerSender(Sender):
             if packed is None:
                 return True
             data, framework, status = packed
-            if isinstance(finished, Data):
+            if isinstance(finished, Call):
                 line.channel.send(data)
             else:
                 line.put(data, None if is_probe(finished) else (framework, status))
             return True
-        if not isinstance(finished, Data):
+        if not isinstance(finished, Call):
             self.ledger.give_up("unreadable")
         return False
 
@@ -543,20 +537,6 @@ class WorkerSender(Sender):
             line.channel.forget()
             if line.child is not None:
                 line.child.poll()  # finds out that it is no child of ours, so that nobody warns
-
-
-def _checked(settings: Settings) -> list[JudgeIdentity]:
-    """Find out here what the worker could not do, and return who judges there.
-
-    Raises:
-        SettingsError: The settings cannot be carried out.
-    """
-    judging, reader = judging_of(settings), reader_of(settings) or builtin_judge()
-    estimates_of(settings, reader, judging)
-    incidents_of(settings, judging, lambda _reason, _n: None)
-    exporters_of(settings, lambda _reason, _n: None)
-    judges = [reader] if judging is None else [reader, judging.judge]
-    return [each.identity for each in judges]
 
 
 def _summed(families: Sequence[Metric], own: Iterable[Metric]) -> list[Metric]:

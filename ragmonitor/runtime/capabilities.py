@@ -6,7 +6,6 @@ A judge is an object with `identity` and `assess`. Whoever runs judges wraps eac
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,7 +19,6 @@ _UNIT_NAMES: Final[dict[BudgetUnit, str]] = {
     "tokens": "tokens",
     "calls": "calls",
 }
-_ABSENT: Final = object()
 
 
 class CapableJudge:
@@ -35,12 +33,10 @@ class CapableJudge:
     | `fallbacks` | models that read where its own cannot, by their names | none |
     | `breaker_state`, `admits` | it leaves a failing provider alone | always asked |
     | `asker` | evaluators can ask questions of their own | `not_asked` |
-
-    Names that stand in one row count only together.
     """
 
     def __init__(self, judge: Judge, *, unit: BudgetUnit | None = None) -> None:
-        """Look once at what the judge has, without running any of its code.
+        """Wrap the judge.
 
         Args:
             judge: Anything with `identity` and `assess`.
@@ -48,18 +44,15 @@ class CapableJudge:
         """
         self._judge: Any = judge
         self._unit = unit
-        self.is_builtin = self._has("read")
-        """Whether it can read every answer: `read` may be called."""
-        self.connects = self._has("prepare", "close")
-        """Whether it loads or connects before its first reading."""
-        self._has_breaker = self._has("breaker_state", "admits")
-        self._is_priced = self._has("budget_unit", "expected_cost")
 
-    def _has(self, *names: str) -> bool:
-        # Not `hasattr`, which would run a property.
-        return all(
-            inspect.getattr_static(self._judge, name, _ABSENT) is not _ABSENT for name in names
-        )
+    def _own(self, name: str) -> Any:
+        """Return a member that the judge has beside those two; None: it has none."""
+        return getattr(self._judge, name, None)
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it can read every answer: `read` may be called."""
+        return self._own("read") is not None
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -70,38 +63,33 @@ class CapableJudge:
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the judge found, under its own name. Raises what the judge raises."""
         assessment: Assessment = await self._judge.assess(interaction)
-        return self._under_its_name(assessment)
+        identity, name = assessment.judge, self.identity.name
+        if identity.name in (name, *(self._own("fallbacks") or ())):
+            return assessment
+        # The version stays: the same judge may read by another prompt.
+        return replace(assessment, judge=replace(identity, name=name))
 
     def read(self, interaction: Interaction) -> Assessment:
         """Return what a built-in judge found, within milliseconds. Raises what it raises."""
         assessment: Assessment = self._judge.read(interaction)
         return assessment
 
-    def _under_its_name(self, assessment: Assessment) -> Assessment:
-        # The version stays: the same judge may read by another prompt.
-        identity, name = assessment.judge, self.identity.name
-        if identity.name == name or (
-            self._has("fallbacks") and identity.name in self._judge.fallbacks
-        ):
-            return assessment
-        return replace(assessment, judge=replace(identity, name=name))
-
     async def prepare(self) -> None:
         """Load and check, so that the first reading need not. Raises what the judge raises."""
-        if self.connects:
-            await self._judge.prepare()
+        if (prepare := self._own("prepare")) is not None:
+            await prepare()
 
     async def close(self) -> None:
         """Close connections of the running loop. Raises what the judge raises."""
-        if self.connects:
-            await self._judge.close()
+        if (close := self._own("close")) is not None:
+            await close()
 
     # --- costs ----------------------------------------------------------------------------------
 
     @property
     def budget_unit(self) -> BudgetUnit | None:
         """The unit of the judge's cost; None: it says none, or a reading costs nothing."""
-        unit: BudgetUnit | None = self._judge.budget_unit if self._is_priced else None
+        unit: BudgetUnit | None = self._own("budget_unit")
         return unit
 
     def within_budget(self, unit: BudgetUnit | None) -> CapableJudge:
@@ -116,25 +104,17 @@ class CapableJudge:
             SettingsError: The judge does not say its cost in this unit, so that the budget could
                 not hold.
         """
-        if self._has("counting"):
+        if (counting := self._own("counting")) is not None:
             # One that can count in dollars only needs no price where there is no budget.
-            return CapableJudge(self._judge.counting(unit or "tokens"), unit=unit)
-        says_unit = self._is_priced and self.budget_unit in (None, unit)
-        if unit not in (None, "calls") and not says_unit and not self.is_builtin:
-            raise SettingsError(self._why_unpriced(unit))
-        return CapableJudge(self._judge, unit=unit)
-
-    def _why_unpriced(self, unit: BudgetUnit) -> str:
-        says = "does not say what a reading costs in"
-        if self.budget_unit is not None:
-            says = (
-                f"says what a reading costs in {_UNIT_NAMES[self.budget_unit]}, "
-                "and the budget is in"
-            )
-        return (
-            f"judge {self.identity.name} {says} {_UNIT_NAMES[unit]}; give it "
-            f"budget_unit = {unit!r} and expected_cost(interaction) (budget_unit = None and 0.0 "
-            "if it is free)"
+            return CapableJudge(counting(unit or "tokens"), unit=unit)
+        is_priced = self._own("expected_cost") is not None and self.budget_unit in (None, unit)
+        if unit in (None, "calls") or is_priced or self.is_builtin:
+            return CapableJudge(self._judge, unit=unit)
+        says = "nothing" if self.budget_unit is None else f"in {_UNIT_NAMES[self.budget_unit]}"
+        raise SettingsError(
+            f"judge {self.identity.name} says {says} of what a reading costs, and the budget is in "
+            f"{_UNIT_NAMES[unit]}; give it budget_unit = {unit!r} and expected_cost(interaction) "
+            "(budget_unit = None and 0.0 if it is free)"
         )
 
     def expected_cost(self, interaction: Interaction) -> float:
@@ -158,21 +138,21 @@ class CapableJudge:
     def breaker_state(self) -> BreakerState | None:
         """Whether the judge leaves its provider alone; None: it never does."""
         with contained("judge"):
-            state: BreakerState | None = self._judge.breaker_state if self._has_breaker else None
+            state: BreakerState | None = self._own("breaker_state")
             return state
         return None
 
     def admits(self) -> bool:
         """Return whether a reading would be made now; if not, it costs nothing and gives none."""
         with contained("judge"):
-            return not self._has_breaker or bool(self._judge.admits())
+            admits = self._own("admits")
+            return admits is None or bool(admits())
         return True
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> Asker | None:
         """Return whom evaluators ask about one answer; None: the judge cannot be asked."""
-        if not self._has("asker"):
-            return None
-        asker: Asker = self._judge.asker(interaction, assessment)
+        make = self._own("asker")
+        asker: Asker | None = None if make is None else make(interaction, assessment)
         return asker
 
 

@@ -24,13 +24,14 @@ class SupervisedThread:
     """
 
     def __init__(
-        self, work: Callable[[], bool], *, failed: Callable[[], object] = lambda: None
+        self, work: Callable[[], bool | None], *, failed: Callable[[], object] = lambda: None
     ) -> None:
         """Start nothing yet.
 
         Args:
-            work: Called again and again, until it returns False: nothing more is to be done.
-            failed: Called on the thread once `work` has ended by an error.
+            work: Called again and again, until it returns False: nothing more is to be done. After
+                an error, or None, there is a pause, the longer the more of them follow at once.
+            failed: Called on the thread before such a pause.
         """
         self._work, self._failed = work, failed
         # Reentrant: an interaction may end in a generator's finalizer, and garbage may be collected

@@ -6,6 +6,7 @@ do not know.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -13,7 +14,6 @@ import msgspec
 
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.errors import WireError
-from ragmonitor.runtime.feedback import Feedback
 
 VERSION: Final = 1
 """The version that is written; those before and after it are read as well."""
@@ -23,9 +23,8 @@ HEADER_BYTES: Final = 4
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1
 
-Kind = Literal[b"i", b"f", b"j", b"m"]
-"""An `Interaction`, people's `Feedback`, the request to accept the judge as it is, or a message
-between a monitor and its worker."""
+Kind = Literal[b"i", b"m"]
+"""An `Interaction`, or a message: a name with arguments."""
 
 
 def encode(interaction: Interaction) -> bytes:
@@ -49,30 +48,21 @@ def decode(data: bytes) -> Interaction:
     return interaction
 
 
-def encode_feedback(feedback: Feedback) -> bytes:
-    """Return what a person said of an answer as bytes."""
-    return _encoded(b"f", feedback)
+def encode_message(name: str, *args: object) -> bytes:
+    """Return a name with plain values, or records of simple fields, as bytes. As `encode`."""
+    return _encoded(b"m", (name, args))
 
 
-def decode_feedback(data: bytes) -> Feedback:
-    """Return the feedback of these bytes. Raises as `decode`."""
-    feedback: Feedback = _decoded(b"f", data, Feedback)
-    return feedback
+def decode_message(data: bytes, *shapes: Any) -> tuple[str, Sequence[Any]]:
+    """Return the name and the arguments of these bytes. Raises as `decode`.
 
-
-def encode_refreeze() -> bytes:
-    """Return the request to freeze the reference answers anew: `is_kind` says all of it."""
-    return _encoded(b"j", {})
-
-
-def encode_message(message: Any) -> bytes:
-    """Return plain values, or records of simple fields, as bytes. Raises as `encode`."""
-    return _encoded(b"m", message)
-
-
-def decode_message(data: bytes) -> Any:
-    """Return the plain values of these bytes. Raises as `decode`."""
-    return _decoded(b"m", data, Any)
+    Args:
+        data: The bytes.
+        shapes: The types of the arguments; none: they are plain values.
+    """
+    typed: Any = tuple.__class_getitem__(shapes) if shapes else list
+    name, args = _decoded(b"m", data, tuple.__class_getitem__((str, typed)))
+    return name, args
 
 
 def is_kind(data: bytes, kind: Kind) -> bool:

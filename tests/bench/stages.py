@@ -28,7 +28,7 @@ STAGES = {
     "reading by the built-in judge": ("judging.py", "read_now"),
     "spans": ("otel.py", "emit"),
     "record and redaction": ("answer_handling.py", "_captured"),
-    "statistics": ("answer_handling.py", "_settle"),
+    "statistics": ("answer_handling.py", "_complete"),
     "what is kept every two seconds": ("pipeline.py", "_tick"),
     "all": ("pipeline.py", "_work"),
 }

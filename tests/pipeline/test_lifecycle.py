@@ -115,10 +115,10 @@ def reconciles(monitor, captured):
     """Whether every judge has one outcome for every evaluator and interaction."""
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
     worker = monitor._back
-    for judge in worker._judges:
+    for judge in worker._stages.judges:
         for entry in worker.ledger._entries:
-            found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)
-            assert sum(found.values()) == captured, (judge.identity.name, entry.name, found)
+            found = outcomes(monitor.registry, judge=judge.name, evaluator=entry.name)
+            assert sum(found.values()) == captured, (judge.name, entry.name, found)
     return True
 
 

@@ -148,7 +148,7 @@ def test_a_bad_exporter_says_what_to_do(monkeypatch, exporters, message):
     for name in ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(SettingsError, match=message):
-        exporters_of(Settings.load(exporters=exporters), lambda reason, n: None, None)
+        exporters_of(Settings.load(exporters=exporters), lambda reason, n: None)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ragmonitor.export.view import numbers
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import SPANS, History
-from ragmonitor.records import FAILURES, Cause, Report, Snapshot, Unscored
+from ragmonitor.records import FAILURES, Report, Snapshot, Unscored
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Clock, Exporter
 
@@ -97,7 +97,6 @@ class View(Exporter):
         *,
         builtin: str,
         judge: str | None = None,
-        doubt: str = "",
         lower_is_better: Collection[str] = (),
         content: Content = "all",
         token: str | None = None,
@@ -113,7 +112,6 @@ class View(Exporter):
             service: Whose answers these are.
             builtin: Name of the judge that scores every answer.
             judge: Name of the judge that scores a sample; None: there is none.
-            doubt: Why that judge can never read; empty: nothing speaks against it.
             lower_is_better: Evaluators whose 1 is bad.
             content: Questions, answers and chunks are shown under `all` only.
             token: What a browser must show; None: no authentication for local clients.
@@ -124,7 +122,6 @@ class View(Exporter):
             now: Seconds since the epoch.
         """
         self._judge = judge
-        self._doubt = doubt
         self._lower_is_better = tuple(lower_is_better)
         self._content: Content = content
         self._access = Access(token)
@@ -186,12 +183,7 @@ class View(Exporter):
 
     def _mute(self) -> dict[str, Any] | None:
         """Return why the sampled judge gives no verdict, and since when; None: it does."""
-        if self._failed >= MUTE_FROM:
-            return self._failure
-        if self._doubt and not self._judged:
-            cause = Cause.JUDGE_ERROR.value
-            return {"since_s": self._started_s, "cause": cause, "detail": self._doubt}
-        return None
+        return self._failure if self._failed >= MUTE_FROM else None
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Keep what a person said beside the answer, if that is kept."""

@@ -200,20 +200,6 @@ def test_a_model_must_tell_the_sentences_apart(verdicts, state):
 
 
 @pytest.mark.parametrize(
-    ("judge", "said"), [("nosuchmodel", "has no provider"), ("openai/my-own", "price is not known")]
-)
-def test_a_judge_that_can_never_read_is_said_by_the_monitor_too(judge, said, monkeypatch, caplog):
-    """Where it starts, once; a model with a known price is no news."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=1")
-    with caplog.at_level("WARNING", "ragmonitor"):
-        Monitor(judge="openai/gpt-4o-mini").close()
-        assert caplog.text == ""
-        Monitor(judge=judge).close()
-    assert said in caplog.text
-
-
-@pytest.mark.parametrize(
     ("endpoint", "state", "said"),
     [("127.0.0.1:{}", "failed", "http://"), ("http://127.0.0.1:4317", "note", "4318")],
 )

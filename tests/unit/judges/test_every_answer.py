@@ -30,8 +30,8 @@ class Slow:
         return replace(BuiltinJudge().read(told), judge=self.identity)
 
 
-async def read(reader, answer, hurry=None):
-    found = await reader.read(interaction(answer=answer), hurry=hurry or asyncio.Event())
+async def read(reader, answer):
+    found = await reader.read(interaction(answer=answer))
     return None if isinstance(found, Assessment) else found
 
 
@@ -44,14 +44,6 @@ async def test_a_reading_that_takes_too_long_is_left_alone():
     judge.released.set()
     await asyncio.wait({reader._late}, timeout=10)
     assert await read(reader, "It is tall.") is None
-
-
-async def test_at_the_end_nothing_is_waited_for():
-    """Whoever closes has set the event: the rules read what is left."""
-    reader, hurry = EveryAnswerReader(Slow(), timeout_s=300), asyncio.Event()
-    asyncio.get_running_loop().call_soon(hurry.set)
-    assert await read(reader, "hold", hurry) is Cause.SHUTDOWN
-    assert await read(reader, "hold", hurry) is Cause.JUDGE_BUSY
 
 
 async def test_an_answer_that_it_fails_on_costs_itself_alone(caplog):
