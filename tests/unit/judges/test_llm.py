@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
+from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.judge_prompts import SYSTEM, write_prompt
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge, prompt_version
 from ragmonitor.judges.scrubbing import scrubbed
@@ -230,7 +231,8 @@ async def test_a_dead_provider_is_left_alone_and_probed(server, judges):
     """After five readings that it failed none is sent; the probe is one call without retries."""
     clock = ManualClock()
     server.always(refused(500))
-    judge = judges(clock=clock)
+    judge = judges()
+    judge.breaker = Breaker(clock=clock)
     for _ in range(5):
         await failure(judge)
     asked = len(server.chats)
