@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragmonitor.export import JsonLines, Langfuse, Phoenix
     from ragmonitor.judges import EncoderJudge, FunctionJudge, LlmJudge
     from ragmonitor.monitor import Monitor
-    from ragmonitor.offline import aevaluate, evaluate
+    from ragmonitor.offline import evaluate
     from ragmonitor.records import (
         Assessment,
         Cause,
@@ -62,7 +62,7 @@ _HOMES = {
     "export": ("JsonLines", "Langfuse", "Phoenix"),
     "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
     "monitor": ("Monitor",),
-    "offline": ("aevaluate", "evaluate"),
+    "offline": ("evaluate",),
     "runtime.protocols": ("Exporter", "Judge"),
     "records": (
         "Assessment",
@@ -117,7 +117,6 @@ __all__ = [
     "SettingsError",
     "Unscored",
     "__version__",
-    "aevaluate",
     "current_interaction",
     "evaluate",
     "evaluator",

@@ -335,7 +335,7 @@ async def test_keys_stay_out_of_errors(server, judges):
     server.always(refused(401, f"Incorrect API key provided: {key}"))
     assert key not in str(await failure(judges(api_key=key)))
     for address in (f"http://user:{key}@host/v1", f"http://host/v1?secret={key}"):
-        assert key not in scrubbed(f"cannot connect to {address}", address=address)
+        assert key not in scrubbed(f"cannot connect to {address}")
     assert "sk-" not in scrubbed("key sk-abcdefghijklmnop is wrong")
 
 
