@@ -15,11 +15,6 @@ from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Asker, BreakerState, BudgetUnit, Judge
 
-_UNIT_NAMES: Final[dict[BudgetUnit, str]] = {
-    "usd": "US dollars",
-    "tokens": "tokens",
-    "calls": "calls",
-}
 _ABSENT: Final = object()
 
 
@@ -121,21 +116,12 @@ class CapableJudge:
             return CapableJudge(self._judge.counting(unit or "tokens"), unit=unit)
         says_unit = self._is_priced and self.budget_unit in (None, unit)
         if unit not in (None, "calls") and not says_unit and not self.is_builtin:
-            raise SettingsError(self._why_unpriced(unit))
-        return CapableJudge(self._judge, unit=unit)
-
-    def _why_unpriced(self, unit: BudgetUnit) -> str:
-        says = "does not say what a reading costs in"
-        if self.budget_unit is not None:
-            says = (
-                f"says what a reading costs in {_UNIT_NAMES[self.budget_unit]}, "
-                "and the budget is in"
+            raise SettingsError(
+                f"judge {self.identity.name} does not say what a reading costs in {unit}, as the "
+                f"budget is; give it budget_unit = {unit!r} and expected_cost(interaction) "
+                "(budget_unit = None and 0.0 if it is free)"
             )
-        return (
-            f"judge {self.identity.name} {says} {_UNIT_NAMES[unit]}; give it "
-            f"budget_unit = {unit!r} and expected_cost(interaction) (budget_unit = None and 0.0 "
-            "if it is free)"
-        )
+        return CapableJudge(self._judge, unit=unit)
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return an upper estimate of one reading's cost, in the unit of the budget.
