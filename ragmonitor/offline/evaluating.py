@@ -72,8 +72,8 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
 
     Args:
         records: `Interaction`s, or mappings in the columns of RAGAS, of RAGChecker or of ours:
-            `question`, `contexts`, `answer`, and a `reference` where there is one. Or one mapping
-            with a list for each column.
+            `question`, `contexts`, `answer`, and a `reference` where there is one; of a table
+            with columns its rows, `to_dict("records")` or `to_list()`.
         evaluators: Names or patterns of names, also in one text with commas; none: the default
             ones, of which those that need a reference answer score the records that have one.
         judge: None or `builtin`; `encoder:MODEL`; a litellm model's name; or a judge.

@@ -97,12 +97,8 @@ class Table:
             if is_first and _DOCUMENT.match(raw):
                 yield from self._document(number, raw, file.read())
                 return
-            row = _parsed(number, raw)
-            if is_first and (columns := _columnar(row.value)):
-                yield from _numbered(columns)
-                return
             is_first = False
-            yield row
+            yield _parsed(number, raw)
 
     def _document(self, number: int, first: bytes, rest: bytes) -> Iterator[Row]:
         """Yield the records of a file that is one JSON document."""
@@ -185,8 +181,7 @@ def _of_cells(number: int, header: list[str], cells: list[str], wanted: frozense
 def records_of(document: object) -> Iterable[object]:
     """Return the records of one JSON document.
 
-    They stand in a list, in one under `results` (RAGChecker; `input_data` in its older files), or
-    as one list for each column (a data set, or a table of pandas, as JSON).
+    They stand in a list, or in one under `results` (RAGChecker; `input_data` in its older files).
     """
     if isinstance(document, list):
         return document
@@ -194,22 +189,7 @@ def records_of(document: object) -> Iterable[object]:
         for name in ("results", "input_data"):
             if isinstance(document.get(name), list):
                 return list(document[name])
-    return _columnar(document) or [document]
-
-
-def _columnar(document: object) -> list[object]:
-    """Return the records of an object that holds one list for each column; empty: it does not."""
-    if not isinstance(document, Mapping) or not document:
-        return []
-    columns = {
-        name: [*column.values()] if isinstance(column, Mapping) else column
-        for name, column in document.items()
-    }
-    lengths = {len(column) for column in columns.values() if isinstance(column, list)}
-    # A record has texts beside its lists; of columns each is a list, and all are of one length.
-    if len(lengths) != 1 or not all(isinstance(column, list) for column in columns.values()):
-        return []
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [document]
 
 
 def read_list(text: str) -> list[Any]:
