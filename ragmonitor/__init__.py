@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ragmonitor.judges import FunctionJudge as FunctionJudge
     from ragmonitor.judges import LlmJudge as LlmJudge
     from ragmonitor.monitor import Monitor as Monitor
-    from ragmonitor.offline import aevaluate as aevaluate
     from ragmonitor.offline import evaluate as evaluate
     from ragmonitor.records import Assessment as Assessment
     from ragmonitor.records import Cause as Cause
@@ -61,7 +60,7 @@ _HOMES = {
     "export": ("JsonLines", "Langfuse", "Phoenix"),
     "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
     "monitor": ("Monitor",),
-    "offline": ("aevaluate", "evaluate"),
+    "offline": ("evaluate",),
     "runtime.protocols": ("Exporter", "Judge"),
     "records": (
         "Assessment",

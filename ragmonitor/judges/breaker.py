@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -33,21 +34,20 @@ class Breaker:
         self._name = name
         self._clock = clock
         self._failures = 0
-        self._opened = 0
-        """The number of times in a row that the breaker has opened."""
-        self._open_until_s: float | None = None
+        """Readings in a row that failed, without those that were under way when it opened."""
+        self._open_until_s = -math.inf
         self._is_probing = False
 
     @property
     def state(self) -> BreakerState:
         """The state as of now; an open breaker stays open after its time until a reading tries."""
-        if self._open_until_s is None:
+        if self._failures < OPENS_AFTER:
             return "closed"
         return "half_open" if self._is_probing else "open"
 
     def admits(self) -> bool:
         """Return whether a reading would pass now."""
-        return self._open_until_s is None or self._clock() >= self._open_until_s
+        return self._clock() >= self._open_until_s
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[bool]:
@@ -56,13 +56,13 @@ class Breaker:
         Raises:
             ProviderError: Kind `down`: the breaker is open, or a probe is under way.
         """
-        if not self.admits():
-            left_s = max(0.0, (self._open_until_s or 0.0) - self._clock())
+        left_s = self._open_until_s - self._clock()
+        if left_s > 0:
             raise ProviderError(
                 f"the provider has failed repeatedly and is not asked for {left_s:.0f} s",
                 kind="down",
             )
-        is_probe = self._open_until_s is not None
+        is_probe = self._failures >= OPENS_AFTER
         if is_probe:
             # Until then it is the only one; a probe that never ends stops none after it.
             self._is_probing, self._open_until_s = True, self._clock() + COOL_S
@@ -70,32 +70,28 @@ class Breaker:
             yield is_probe
         except ProviderError as error:
             if error.kind in ("refused", "filtered"):
-                self._close()
-            elif is_probe or self._open_until_s is None:
-                self._failures += 1
-                if is_probe or self._failures >= OPENS_AFTER:
-                    self._open(error)
+                self._failures, self._open_until_s = 0, -math.inf
+            elif is_probe or self._failures < OPENS_AFTER:
+                self._count(error)
             raise
         else:
-            self._close()
+            self._failures, self._open_until_s = 0, -math.inf
         finally:  # cancelled, or a fault of ours: that says nothing of the provider
             if is_probe:
                 self._is_probing = False
 
-    def _close(self) -> None:
-        self._failures = self._opened = 0
-        self._open_until_s = None
-
-    def _open(self, error: ProviderError) -> None:
-        cool_s = min(MAX_COOL_S, max(error.retry_after_s or 0.0, COOL_S * 2**self._opened))
+    def _count(self, error: ProviderError) -> None:
+        self._failures += 1
+        if self._failures < OPENS_AFTER:
+            return
+        doubled = COOL_S * 2 ** min(self._failures - OPENS_AFTER, 10)
+        cool_s = min(MAX_COOL_S, max(error.retry_after_s or 0.0, doubled))
         self._open_until_s = self._clock() + cool_s
-        if not self._opened:
-            with contextlib.suppress(Exception):  # a handler of the host's may raise
-                logger.warning(
-                    "ragmonitor: the judge %s fails (%s): it is not asked for %.0f s, and then "
-                    "tried with one answer at a time; meanwhile answers are judge_down",
-                    self._name,
-                    reason(error),
-                    cool_s,
-                )
-        self._opened = min(self._opened + 1, 30)
+        if self._failures == OPENS_AFTER:
+            logger.warning(
+                "ragmonitor: the judge %s fails (%s): it is not asked for %.0f s, and then tried "
+                "with one answer at a time; meanwhile answers are judge_down",
+                self._name,
+                reason(error),
+                cool_s,
+            )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -13,7 +15,6 @@ from ragmonitor.judges.judge_prompts import Prompt, correct
 from ragmonitor.judges.provider import Completer, Completion, ProviderError
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import JudgeUsage
-from ragmonitor.runtime.protocols import Clock
 
 RETRIES: Final = 2
 """The number for all calls of a reading together."""
@@ -41,16 +42,11 @@ class Calls:
     """Stands before every call."""
     within_s: float
     """For all calls and pauses together."""
-    clock: Clock
     pause: Pause
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     """The cost so far."""
-    _began: float = 0.0
+    _began: float = field(default_factory=time.monotonic)
     _retried: int = 0
-
-    def __post_init__(self) -> None:
-        """Begin to measure time."""
-        self._began = self.clock()
 
     async def ask(self, prompt: Prompt, max_tokens: int) -> Completion:
         """Return a reply. Raises `ProviderError`: there is none."""
@@ -58,12 +54,39 @@ class Calls:
             try:
                 return await self._ask(prompt, max_tokens, retries=0 if is_probe else RETRIES)
             finally:
-                seconds = max(0.0, self.clock() - self._began)
-                self.usage = replace(self.usage, seconds=seconds)
+                self.usage = replace(self.usage, seconds=time.monotonic() - self._began)
+
+    async def ask_twice(
+        self, prompt: Prompt, read: Callable[[str], tuple[T, Sequence[str]]], max_tokens: int
+    ) -> tuple[T, Sequence[str], str]:
+        """Return what is read of a reply, what cannot be read of it, and the model that gave it.
+
+        A reply of which something cannot be read is asked for once more: with twice the room if it
+        was cut, else saying what was wrong. The first stands where the second fails or has more
+        problems.
+
+        Args:
+            prompt: What the model is sent.
+            read: Returns what a reply says, and what is wrong with it, in words for the model.
+            max_tokens: Room for the reply.
+
+        Raises:
+            ProviderError: There is no reply.
+        """
+        reply = await self.ask(prompt, max_tokens)
+        value, problems = read(reply.text)
+        if problems:
+            again = prompt if reply.is_cut else correct(prompt, "; ".join(problems))
+            with contextlib.suppress(ProviderError):
+                second = await self.ask(again, max_tokens * (2 if reply.is_cut else 1))
+                read_again, still = read(second.text)
+                if len(still) <= len(problems):
+                    return read_again, still, second.model
+        return value, problems, reply.model
 
     async def _ask(self, prompt: Prompt, max_tokens: int, *, retries: int) -> Completion:
         while True:
-            left_s = self.within_s - (self.clock() - self._began)
+            left_s = self.within_s - (time.monotonic() - self._began)
             if left_s < MIN_CALL_S:
                 raise ProviderError(f"no time left of {self.within_s:.3g} s", kind="timeout")
             try:
@@ -117,41 +140,3 @@ class Calls:
 def prompt_tokens(prompt: Prompt) -> float:
     """Return an upper estimate of the tokens of a prompt."""
     return sum(estimate_tokens(message["content"]) for message in prompt)
-
-
-Ask = Callable[[Prompt, int], Awaitable[Completion]]
-"""From a prompt and the room for the reply to the reply. Raises `ProviderError`."""
-
-
-async def ask_twice(
-    ask: Ask, prompt: Prompt, read: Callable[[str], tuple[T, Sequence[str]]], *, max_tokens: int
-) -> tuple[T, Sequence[str], str]:
-    """Return what is read of the reply, what cannot be read of it, and the model that gave it.
-
-    A reply of which something cannot be read is asked for once more: with twice the room if it was
-    cut, else saying what was wrong. The first stands where the second fails or has more problems.
-
-    Args:
-        ask: The model.
-        prompt: What it is sent.
-        read: Returns what a reply says, and what is wrong with it, in words for the model.
-        max_tokens: Room for the reply.
-
-    Raises:
-        ProviderError: There is no reply.
-    """
-    reply = await ask(prompt, max_tokens)
-    value, problems = read(reply.text)
-    if not problems:
-        return value, problems, reply.model
-    try:
-        if reply.is_cut:
-            second = await ask(prompt, 2 * max_tokens)
-        else:
-            second = await ask(correct(prompt, "; ".join(problems)), max_tokens)
-    except ProviderError:
-        return value, problems, reply.model
-    again, still = read(second.text)
-    if len(still) > len(problems):
-        return value, problems, reply.model
-    return again, still, second.model

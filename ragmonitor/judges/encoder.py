@@ -115,10 +115,6 @@ class EncoderJudge:
         self._model: _Model | JudgeError | MissingExtraError | None = None
         """Or why it cannot be loaded."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the model: another process loads it again."""
-        return vars(self) | {"_model": None}
-
     budget_unit: None = None
     """A reading costs neither money nor tokens."""
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.calls import Calls, ask_twice, prompt_tokens
+from ragmonitor.judges.calls import Calls, prompt_tokens
 from ragmonitor.judges.judge_prompts import Prompt, compose, one_line
 from ragmonitor.judges.judge_prompts import Section as Written
 from ragmonitor.judges.provider import ProviderError
@@ -86,11 +86,10 @@ class InteractionAsker:
                 Cause.EVIDENCE_TOO_LONG,
             )
         try:
-            values, problems, _ = await ask_twice(
-                self._calls.ask,
+            values, problems, _ = await self._calls.ask_twice(
                 prompt,
                 lambda text: read_fields(text, dict.fromkeys(fields, lambda value: value)),
-                max_tokens=self._reply_tokens,
+                self._reply_tokens,
             )
         except ProviderError as error:
             raise self._error(str(error), error.cause) from error

@@ -58,7 +58,3 @@ class EveryAnswerReader:
             if cause is Cause.JUDGE_ERROR:
                 record_error("judge", error)
             return cause
-
-    async def assess(self, interaction: Interaction) -> Assessment:
-        """Return what it found of one answer, however long that takes. Raises what it raises."""
-        return replace(await self._judge.assess(interaction), judge=self.identity)

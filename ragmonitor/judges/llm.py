@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -13,7 +12,7 @@ from typing import Any, Final, Self
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.breaker import Breaker
-from ragmonitor.judges.calls import RETRIES, Calls, Pause, ask_twice
+from ragmonitor.judges.calls import RETRIES, Calls, Pause
 from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker
 from ragmonitor.judges.judge_prompts import write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
@@ -31,7 +30,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.runtime.prices import Price
-from ragmonitor.runtime.protocols import BreakerState, BudgetUnit, Clock
+from ragmonitor.runtime.protocols import BreakerState, BudgetUnit
 
 TOKENS_PER_CALL: Final = 8_000
 """Longer evidence is spread over several calls: a judge that skims is worse than none."""
@@ -68,7 +67,6 @@ class LlmJudge:
         tokens_per_call: int = TOKENS_PER_CALL,
         max_calls: int = MAX_CALLS,
         completer: Completer | None = None,
-        clock: Clock = time.monotonic,
         pause: Pause = asyncio.sleep,
     ) -> None:
         """Build the judge; nothing is imported or called before the first reading.
@@ -86,7 +84,6 @@ class LlmJudge:
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
             max_calls: Over how many calls it may be spread.
             completer: Who replies instead of litellm; `model` is then but a name.
-            clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
         """
         self.fallbacks: Mapping[str, str | None] = dict(fallbacks or {})
@@ -104,9 +101,8 @@ class LlmJudge:
         self._reading_timeout_s = 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
-        self._clock = clock
         self._pause = pause
-        self.breaker = Breaker(name=model, clock=clock)
+        self.breaker = Breaker(name=model)
 
     def counting(self, unit: BudgetUnit) -> Self:
         """Return this judge, with `expected_cost` in another unit.
@@ -189,7 +185,7 @@ class LlmJudge:
             chunk_relevance=joined.chunk_relevance,
         )
         if interaction.reference.strip():
-            found = await read_reference(calls.ask, interaction, assessment, shares)
+            found = await read_reference(calls, interaction, assessment, shares)
             if isinstance(found, Cause):
                 assessment = replace(assessment, reference_cause=found)
             else:
@@ -222,8 +218,8 @@ class LlmJudge:
             reply = read_reply(text, sentences=sentences, chunks=chunks, question=question)
             return reply, reply.problems
 
-        max_tokens = _room_for_reply(len(sentences), len(chunks))
-        reply, _, model = await ask_twice(calls.ask, prompt, read, max_tokens=max_tokens)
+        room = _room_for_reply(len(sentences), len(chunks))
+        reply, _, model = await calls.ask_twice(prompt, read, room)
         return reply, model
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
@@ -242,7 +238,6 @@ class LlmJudge:
             completer=self._completer,
             breaker=self.breaker,
             within_s=self._reading_timeout_s,
-            clock=self._clock,
             pause=self._pause,
         )
 
@@ -258,21 +253,21 @@ class LlmJudge:
         """
         self._check_price()
         shares = len(self._spread(interaction))
+        has_reference = bool(interaction.reference.strip())
+        # A reference is read in calls of its own, from the same evidence.
+        passes = 2 if has_reference else 1
         if self.budget_unit == "calls":
-            return 2.0 * shares * (2 if interaction.reference.strip() else 1) + RETRIES
+            return 2.0 * shares * passes + RETRIES
         sentences = len(splitter.spans(interaction.answer))
+        evidence = _evidence_tokens(interaction)
+        fixed = self._fixed_tokens(interaction) + estimate_tokens(interaction.reference)
+        inputs = 2 * passes * (shares * (fixed + 4 * sentences + _CORRECTION_TOKENS) + evidence)
         # A reading is set aside for each question of an evaluator, which has a least room.
         room = max(MIN_REPLY_TOKENS, _room_for_reply(sentences, len(interaction.chunks) + shares))
-        inputs = 2 * (
-            shares * (self._fixed_tokens(interaction) + 4 * sentences + _CORRECTION_TOKENS)
-            + _evidence_tokens(interaction)
-        )
-        outputs = shares * (3 * room + 2 * self._completer.thinking_tokens)
-        if interaction.reference.strip():
-            # A second reading of the same evidence, with the reference beside it.
-            references = 1 + len(interaction.reference) // 2
-            inputs = 2 * inputs + 2 * shares * estimate_tokens(interaction.reference)
-            outputs = 2 * outputs + 3 * shares * reply_tokens(sentences, min(references, 400), 10)
+        if has_reference:
+            references = min(1 + len(interaction.reference) // 2, 400)
+            room = max(room, reply_tokens(sentences, references, 10))
+        outputs = passes * shares * (3 * room + 2 * self._completer.thinking_tokens)
         if self.budget_unit == "tokens":
             return float(inputs + outputs)
         price = self._completer.price or Price(0.0, 0.0)

@@ -145,7 +145,6 @@ class Provider(Completer):
         self.model = model
         self._timeout_s = timeout_s
         self._api_key = api_key
-        self._api_base = api_base
         self._chain = {model: api_base, **(fallbacks or {})}
         self._prices = {name: litellm_price(name) for name in self._chain}
         # The given price is the judge's: with that of a free one a fallback would seem free.
@@ -348,7 +347,7 @@ class Provider(Completer):
         return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
 
     def _one_line(self, text: str) -> str:
-        text = " ".join(scrubbed(text, key=self._api_key, address=self._api_base).split())
+        text = " ".join(scrubbed(text, key=self._api_key).split())
         return text if len(text) <= _MAX_DETAIL_CHARACTERS else f"{text[:_MAX_DETAIL_CHARACTERS]}…"
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.calls import Ask, ask_twice
+from ragmonitor.judges.calls import Calls
 from ragmonitor.judges.judge_prompts import Section, compose
 from ragmonitor.judges.long_evidence import Part
 from ragmonitor.judges.provider import ProviderError
@@ -70,7 +70,7 @@ REMINDER: Final[dict[Language, str]] = {
 
 
 async def read_reference(
-    ask: Ask,
+    calls: Calls,
     interaction: Interaction,
     assessment: Assessment,
     shares: Sequence[Sequence[Part]],
@@ -81,7 +81,7 @@ async def read_reference(
     about share by share: a sentence of the reference rests on what any share entails.
 
     Args:
-        ask: Calls the model.
+        calls: Asks the model.
         interaction: It has a reference answer.
         assessment: The one of the same interaction; its claims are checked.
         shares: The chunks, as they were spread over calls.
@@ -104,11 +104,10 @@ async def read_reference(
             reminder,
         )
         try:
-            values, problems, _ = await ask_twice(
-                ask,
+            values, problems, _ = await calls.ask_twice(
                 prompt,
                 partial(read_fields, readers=readers, examples=EXAMPLES),
-                max_tokens=reply_tokens(len(answer), len(reference), len(texts)),
+                reply_tokens(len(answer), len(reference), len(texts)),
             )
         except ProviderError as error:
             return error.cause

@@ -64,25 +64,16 @@ class RunOptions(TypedDict, total=False):
     api_base: str | None
 
 
-async def aevaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResult:
-    """Return the scores of recorded interactions. As `evaluate`, on the running event loop.
-
-    The built-in judge reads on the loop itself, a few milliseconds for each answer.
-    """
-    lines = [*read_given(records)]
-    return await _evaluated(lines, scorer_of(**options))
-
-
 def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResult:
     """Return the scores of recorded interactions, by the judges and evaluators of a monitor.
 
-    Without a judge nothing leaves the process: the built-in one reads. Blocks; on a running event
-    loop, as in a notebook, it works on a thread of its own meanwhile.
+    Without a judge nothing leaves the process: the built-in one reads. Blocks, on a running event
+    loop too, as in a notebook; an application awaits it by `asyncio.to_thread`.
 
     Args:
         records: `Interaction`s, or mappings in the columns of RAGAS, of RAGChecker or of ours:
-            `question`, `contexts`, `answer`, and a `reference` where there is one. Or one mapping
-            with a list for each column.
+            `question`, `contexts`, `answer`, and a `reference` where there is one; of a table
+            with columns its rows, `to_dict("records")` or `to_list()`.
         evaluators: Names or patterns of names, also in one text with commas; none: the default
             ones, of which those that need a reference answer score the records that have one.
         judge: None or `builtin`; `encoder:MODEL`; a litellm model's name; or a judge.
@@ -109,16 +100,8 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
     """
     lines = [*read_given(records)]
     scorer = scorer_of(**options)
-
-    async def work() -> EvaluationResult:
-        try:
-            return await _evaluated(lines, scorer)
-        finally:
-            await scorer.close()
-
-    if not is_on_a_loop():
-        return run(work())
-    return call_apart(run, work())
+    work = _evaluated(lines, scorer)
+    return call_apart(run, work) if is_on_a_loop() else run(work)
 
 
 def scorer_of(
@@ -190,13 +173,16 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> TotalBudget 
 
 
 async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
-    await scorer.prepare()
     summary = Summary(judge=str(scorer.judge.identity))
     outcomes: list[Outcome] = []
-    async with aclosing(scorer.outcomes(lines)) as coming:
-        async for outcome in coming:
-            summary.add(outcome)
-            outcomes.append(outcome)
+    try:
+        await scorer.prepare()
+        async with aclosing(scorer.outcomes(lines)) as coming:
+            async for outcome in coming:
+                summary.add(outcome)
+                outcomes.append(outcome)
+    finally:
+        await scorer.close()
     summary.usage = scorer.usage
     return EvaluationResult(
         outcomes=tuple(outcomes),

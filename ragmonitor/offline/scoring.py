@@ -7,7 +7,6 @@ import hashlib
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from ragmonitor.evaluators import Table, unscorable
@@ -27,7 +26,6 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
-from ragmonitor.runtime.guard import record_error
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import RunBudget, TotalBudget
 
@@ -125,10 +123,7 @@ class Scorer:
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
         """The evaluators of a record without a reference answer."""
-        engine = partial(ReadingEngine, asking_timeout_s=asking_timeout_s)
-        self._engine, self._engine_without_reference = map(
-            engine, (entries, self.entries_without_reference)
-        )
+        self._asking_timeout_s = asking_timeout_s
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
         self.budget = budget
         self.run_budget = RunBudget(budget)
@@ -216,18 +211,18 @@ class Scorer:
         cost = None
         unread: Report | None = None
         if interaction is not None:
-            cause = unscorable(interaction)
+            cause, detail = unscorable(interaction), ""
             try:
                 if cause is None:
-                    expected = self._cost_of(interaction)
-                    if await self.run_budget.reserve(expected):
-                        cost = expected
-                    else:
-                        cause = Cause.OVER_BUDGET
-                if cause is not None:
-                    unread = self._unread(interaction, cause)
-            except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
-                unread = self._unpriced(interaction, error)
+                    cost = self._cost_of(interaction)
+                    if not await self.run_budget.reserve(cost):
+                        cause, cost = Cause.OVER_BUDGET, None
+            except JudgeError as error:  # at no price: evidence too long, no price known
+                self.failed_readings += 1
+                cause, cost, detail = error.cause, None, str(error)
+            if cause is not None:
+                engine = self._engine_for(interaction)
+                unread = engine.unread(self.judge, self._role, interaction, cause, detail=detail)
         task = asyncio.create_task(self._report(interaction, cost, unread))
         if self.judge.is_builtin and self._pool is None:
             await asyncio.wait([task])  # its embedding's cost is known before the next one begins
@@ -262,14 +257,6 @@ class Scorer:
         cost = self.judge.expected_cost(interaction) * (1 + questions)
         return cost or _LEAST_COST
 
-    def _unpriced(self, interaction: Interaction, error: Exception) -> Report:
-        self.failed_readings += 1
-        if isinstance(error, JudgeError):  # at no price: evidence too long, no price known
-            return self._unread(interaction, error.cause, str(error))
-        record_error("judge", error)
-        detail = f"{type(error).__name__}: {error}"
-        return self._unread(interaction, Cause.JUDGE_ERROR, detail)
-
     async def read(self, interaction: Interaction) -> Reading:
         """Return what the judge found, whatever it costs; a process of the pool calls this too.
 
@@ -280,12 +267,9 @@ class Scorer:
             return await self._pool.read(interaction)
         return await self._engine_for(interaction).read(self.judge, self._role, interaction)
 
-    def _unread(self, interaction: Interaction, cause: Cause, detail: str = "") -> Report:
-        engine = self._engine_for(interaction)
-        return engine.unread(self.judge, self._role, interaction, cause, detail=detail)
-
     def _engine_for(self, interaction: Interaction) -> ReadingEngine:
-        return self._engine if interaction.reference.strip() else self._engine_without_reference
+        entries = self._entries_for(interaction)
+        return ReadingEngine(entries, asking_timeout_s=self._asking_timeout_s)
 
     def _entries_for(self, interaction: Interaction) -> Table:
         return self.entries if interaction.reference.strip() else self.entries_without_reference

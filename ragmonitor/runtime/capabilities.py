@@ -7,18 +7,12 @@ A judge is an object with `identity` and `assess`. Whoever runs judges wraps eac
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Asker, BreakerState, BudgetUnit, Judge
-
-_UNIT_NAMES: Final[dict[BudgetUnit, str]] = {
-    "usd": "US dollars",
-    "tokens": "tokens",
-    "calls": "calls",
-}
 
 
 class CapableJudge:
@@ -110,10 +104,9 @@ class CapableJudge:
         is_priced = self._own("expected_cost") is not None and self.budget_unit in (None, unit)
         if unit in (None, "calls") or is_priced or self.is_builtin:
             return CapableJudge(self._judge, unit=unit)
-        says = "nothing" if self.budget_unit is None else f"in {_UNIT_NAMES[self.budget_unit]}"
         raise SettingsError(
-            f"judge {self.identity.name} says {says} of what a reading costs, and the budget is in "
-            f"{_UNIT_NAMES[unit]}; give it budget_unit = {unit!r} and expected_cost(interaction) "
+            f"judge {self.identity.name} does not say what a reading costs in {unit}, as the "
+            f"budget is; give it budget_unit = {unit!r} and expected_cost(interaction) "
             "(budget_unit = None and 0.0 if it is free)"
         )
 

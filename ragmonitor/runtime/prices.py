@@ -17,8 +17,6 @@ _TABLE: Final = "model_prices_and_context_window_backup.json"
 _MILLION: Final = 1_000_000
 MAX_ENTRY_BYTES: Final = 65_536
 """The size of one model's entry in the table."""
-MAX_PRICES: Final = 1_000
-"""The number of prices of models and providers that are remembered."""
 
 
 class Price(NamedTuple):
@@ -45,10 +43,6 @@ class Prices:
             SettingsError: One is written otherwise.
         """
         self._given: dict[str, Price] = {}
-        self._prices: dict[tuple[str, str], Price | None] = {}
-        """The prices by model and provider."""
-        self._last: tuple[Interaction | None, float | None] = None, None
-        """The answer that was asked for last, and what it cost."""
         for text in given:
             model, _, prices = text.rpartition("=")
             try:
@@ -67,34 +61,21 @@ class Prices:
 
         None where it is not known: no call, one without its tokens, or a model without a price.
         """
-        last, cost_usd = self._last
-        if interaction is not last:  # each answer is asked for several times in a row
-            cost_usd = self._cost_usd(interaction)
-            self._last = interaction, cost_usd
-        return cost_usd
-
-    def given(self, model: str) -> Price | None:
-        """Return the price that the settings give a model; None: they give none."""
-        return self._given.get(model)
-
-    def _cost_usd(self, interaction: Interaction) -> float | None:
         total = None
         for each in interaction.generations:
-            usage, named = each.usage, (each.model, each.provider)
-            price = self._prices[named] if named in self._prices else self._price(*named)
+            usage, price = each.usage, self._found(each.model, each.provider)
             if price is None or usage.input_tokens is None or usage.output_tokens is None:
                 return None
             total = (total or 0.0) + price.of(usage.input_tokens, usage.output_tokens)
         return total
 
-    def _price(self, model: str, provider: str) -> Price | None:
-        """Look up a price, and remember it: this is asked of every model call."""
-        price = self._found(model, provider) if model else None
-        if len(self._prices) < MAX_PRICES:
-            self._prices[model, provider] = price
-        return price
+    def given(self, model: str) -> Price | None:
+        """Return the price that the settings give a model; None: they give none."""
+        return self._given.get(model)
 
     def _found(self, model: str, provider: str) -> Price | None:
+        if not model:
+            return None
         names = (model, f"{provider}/{model}")
         own = next((self._given[name] for name in names if name in self._given), None)
         return own or litellm_price(model) or litellm_price(names[1])

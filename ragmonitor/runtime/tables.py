@@ -33,11 +33,6 @@ NO_UTF_8: Final = (
     "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by "
     "`iconv -f GB18030 -t UTF-8`, of PowerShell's UTF-16 by `iconv -f UTF-16 -t UTF-8`"
 )
-_NO_TEXT: Final = (
-    *(b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh"),
-    *(codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
-)
-"""The beginnings of files of gzip, zstd, zip and bzip2, and of UTF-16."""
 _DOCUMENT: Final = re.compile(rb'\s*(?:\[|\{\s*\Z|\{\s*"(?:results|input_data)"\s*:)')
 """The beginning of a file that is one JSON document."""
 _FORMULA: Final = re.compile("'*(?: *[\t\r\n]|\\s*[-=+@\uff1d\uff0b\uff0d\uff20])")
@@ -96,27 +91,14 @@ class Table:
     def _json(self, file: BinaryIO) -> Iterator[Row]:
         is_first = True
         for number, line in enumerate(file, 1):
-            raw = self._begun(line) if number == 1 else line
+            raw = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if not raw.strip():
                 continue
             if is_first and _DOCUMENT.match(raw):
                 yield from self._document(number, raw, file.read())
                 return
-            row = _parsed(number, raw)
-            if is_first and (columns := _columnar(row.value)):
-                yield from _numbered(columns)
-                return
             is_first = False
-            yield row
-
-    def _begun(self, line: bytes) -> bytes:
-        """Return the first line without its byte order mark. Raises `InputError`: it is no text."""
-        if line.startswith(_NO_TEXT):
-            raise InputError(
-                f"{self.name} is no UTF-8 but compressed, or UTF-16; give it as UTF-8, such as "
-                "by `gzip -dc FILE | ragmonitor score -`"
-            )
-        return line.removeprefix(codecs.BOM_UTF8)
+            yield _parsed(number, raw)
 
     def _document(self, number: int, first: bytes, rest: bytes) -> Iterator[Row]:
         """Yield the records of a file that is one JSON document."""
@@ -133,7 +115,7 @@ class Table:
     def _csv(self, file: BinaryIO) -> Iterator[Row]:
         # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
         csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
-        first = self._begun(file.readline()).decode("utf-8", "surrogateescape").splitlines()
+        first = file.readline().decode("utf-8-sig", "surrogateescape").splitlines()
         delimiter = max(",;\t", key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
         file.seek(0)
         # Wrong bytes become what no text holds, so that they cost their own row alone.
@@ -199,8 +181,7 @@ def _of_cells(number: int, header: list[str], cells: list[str], wanted: frozense
 def records_of(document: object) -> Iterable[object]:
     """Return the records of one JSON document.
 
-    They stand in a list, in one under `results` (RAGChecker; `input_data` in its older files), or
-    as one list for each column (a data set, or a table of pandas, as JSON).
+    They stand in a list, or in one under `results` (RAGChecker; `input_data` in its older files).
     """
     if isinstance(document, list):
         return document
@@ -208,22 +189,7 @@ def records_of(document: object) -> Iterable[object]:
         for name in ("results", "input_data"):
             if isinstance(document.get(name), list):
                 return list(document[name])
-    return _columnar(document) or [document]
-
-
-def _columnar(document: object) -> list[object]:
-    """Return the records of an object that holds one list for each column; empty: it does not."""
-    if not isinstance(document, Mapping) or not document:
-        return []
-    columns = {
-        name: [*column.values()] if isinstance(column, Mapping) else column
-        for name, column in document.items()
-    }
-    lengths = {len(column) for column in columns.values() if isinstance(column, list)}
-    # A record has texts beside its lists; of columns each is a list, and all are of one length.
-    if len(lengths) != 1 or not all(isinstance(column, list) for column in columns.values()):
-        return []
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [document]
 
 
 def read_list(text: str) -> list[Any]:

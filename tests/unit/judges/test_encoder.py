@@ -1,6 +1,5 @@
 """Encoders as judges, with real models that are small enough to build here."""
 
-import pickle
 import sys
 
 import pytest
@@ -247,15 +246,6 @@ async def test_chinese_by_a_multilingual_model(request, kind):
     assert [s.verdict for s in found.sentences] == [SUPPORTED, ABSENT]
     if kind == "tokens":
         assert found.sentences[1].words == ("紫",)
-
-
-async def test_it_travels_to_another_process_without_its_model(pairs):
-    """What is loaded stays; the copy loads it again."""
-    judge = EncoderJudge(pairs)
-    first = await judge.assess(told(ANSWER))
-    copy = pickle.loads(pickle.dumps(judge))
-    assert copy.identity == judge.identity
-    assert (await copy.assess(told(ANSWER))).risk == first.risk
 
 
 async def test_without_torch_the_extra_is_named(monkeypatch):

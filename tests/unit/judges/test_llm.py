@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
+from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.judge_prompts import SYSTEM, write_prompt
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge, prompt_version
 from ragmonitor.judges.scrubbing import scrubbed
@@ -230,7 +231,8 @@ async def test_a_dead_provider_is_left_alone_and_probed(server, judges):
     """After five readings that it failed none is sent; the probe is one call without retries."""
     clock = ManualClock()
     server.always(refused(500))
-    judge = judges(clock=clock)
+    judge = judges()
+    judge.breaker = Breaker(clock=clock)
     for _ in range(5):
         await failure(judge)
     asked = len(server.chats)
@@ -333,7 +335,7 @@ async def test_keys_stay_out_of_errors(server, judges):
     server.always(refused(401, f"Incorrect API key provided: {key}"))
     assert key not in str(await failure(judges(api_key=key)))
     for address in (f"http://user:{key}@host/v1", f"http://host/v1?secret={key}"):
-        assert key not in scrubbed(f"cannot connect to {address}", address=address)
+        assert key not in scrubbed(f"cannot connect to {address}")
     assert "sk-" not in scrubbed("key sk-abcdefghijklmnop is wrong")
 
 

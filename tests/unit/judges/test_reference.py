@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.builtin import BuiltinJudge
+from ragmonitor.judges.calls import Calls
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.long_evidence import Part
-from ragmonitor.judges.provider import Completion
+from ragmonitor.judges.provider import Completer, Completion
 from ragmonitor.judges.reference_checks import (
     SYSTEM,
     read_reference,
@@ -24,8 +26,19 @@ TOLD = interaction(
 )
 
 
-def reply(text, *, cut=False):
-    return Completion(text=text, model="m", is_cut=cut, usage=JudgeUsage())
+class Saying(Completer):
+    """Says one text after the other, the last one again and again."""
+
+    def __init__(self, *texts):
+        self.texts = list(texts)
+
+    async def complete(self, _prompt, *, max_tokens, within_s):
+        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
+        return Completion(text=text, model="m", is_cut=False, usage=JudgeUsage())
+
+
+def saying(*texts):
+    return Calls(completer=Saying(*texts), breaker=Breaker(), within_s=60.0, pause=lambda _: None)
 
 
 # What a reply says
@@ -33,13 +46,9 @@ def reply(text, *, cut=False):
 
 async def read(text, *, chunks=2, told=TOLD):
     """Return what a reply to a question about these many chunks says."""
-
-    async def ask(_prompt, _room):
-        return reply(text)
-
     found = assessment("no_claim", "supported", "absent")
     parts = [Part(position=at, text="x") for at in range(chunks)]
-    return await read_reference(ask, told, found, [parts])
+    return await read_reference(saying(text), told, found, [parts])
 
 
 async def test_a_whole_reply():
@@ -99,22 +108,16 @@ def first_truthful(server, *replies):
 
 async def test_shares_of_long_evidence_are_joined():
     """A sentence of the reference rests on what any share entails, numbered as in the whole."""
-    replies = iter(
-        [
-            '{"a":[0,1,0],"r":[[1],[],"-"],"in":[1,0,0]}',
-            '{"a":[0,1,0],"r":[[],[2],[]],"in":[1,0,0]}',
-        ]
+    calls = saying(
+        '{"a":[0,1,0],"r":[[1],[],"-"],"in":[1,0,0]}',
+        '{"a":[0,1,0],"r":[[],[2],[]],"in":[1,0,0]}',
     )
-
-    async def ask(_prompt, _room):
-        return reply(next(replies))
-
     found = assessment("no_claim", "supported", "absent")
     shares = [
         [Part(position=0, text="x")],
         [Part(position=1, text="y"), Part(position=2, text="z")],
     ]
-    read = await read_reference(ask, TOLD, found, shares)
+    read = await read_reference(calls, TOLD, found, shares)
     assert read.answer_claims == (True, False)
     assert [s.chunks for s in read.sentences] == [(0,), (2,), ()]
 

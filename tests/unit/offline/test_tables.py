@@ -80,16 +80,6 @@ def test_a_csv_file_of_ragas_is_read(tmp_path, columns, shown):
     assert is_the_example(interactions(write_csv(tmp_path / "r.csv", columns, shown)))
 
 
-def test_a_table_of_pandas_as_json_is_read(tmp_path):
-    """Its default: for each column an object by the rows' labels."""
-    path = tmp_path / "r.json"
-    labelled = {
-        name: {str(n): value for n, value in enumerate(column)} for name, column in OLDER.items()
-    }
-    path.write_text(json.dumps(labelled))
-    assert is_the_example(interactions(path))
-
-
 @pytest.mark.parametrize("columns", [OLDER, NEWER])
 def test_a_parquet_file_is_read(tmp_path, columns):
     """Lists are lists there; columns that we do not know are not touched."""
