@@ -39,7 +39,6 @@ from ragmonitor.export.otel_environment import (
     is_compressed,
     otlp_server,
     otlp_url,
-    sampling,
 )
 from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
 from ragmonitor.records import SpanReference
@@ -56,7 +55,7 @@ class OtlpSender:
     """Posts the spans or the log events of this process, and counts those that do not arrive."""
 
     def __init__(self, signal: Signal, resource: Mapping[str, str], lost: Lost | None) -> None:
-        """Connect to nothing yet; sample as the environment says.
+        """Connect to nothing yet.
 
         Args:
             signal: It is sent where the environment says.
@@ -70,23 +69,21 @@ class OtlpSender:
         self._resource = Resource()
         _fill(self._resource.attributes, resource)
         self._scope = InstrumentationScope(name=SCOPE, version=package_version())
-        self._follows_caller, self._rate = sampling()
         self.batches: Batcher[Any] = Batcher("OTLP", self._post, lost=lost, limits=LIMITS)
 
     def emit(self, span: OutgoingSpan, parent: SpanReference | None) -> SpanReference:
-        """Send a span and those below it, unless it is not sampled; return its reference."""
+        """Send a span and those below it, unless their trace is not sampled; return its reference.
+
+        A trace is sampled unless its caller was not.
+        """
         trace_id = secrets.token_hex(16) if parent is None else parent.trace_id
-        if self._follows_caller and parent is not None:
-            is_sampled = parent.sampled
-        else:
-            is_sampled = int(trace_id[16:], 16) < self._rate * 2**64
         own = SpanReference(
             trace_id=trace_id,
             span_id=secrets.token_hex(8),
-            sampled=is_sampled,
+            sampled=parent is None or parent.sampled,
             trace_state="" if parent is None else parent.trace_state,
         )
-        if not is_sampled:
+        if not own.sampled:
             return own
         message = Span(
             trace_id=bytes.fromhex(trace_id),
