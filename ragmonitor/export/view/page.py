@@ -16,7 +16,7 @@ from ragmonitor.export.server import Reply
 from ragmonitor.export.view import numbers
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
-from ragmonitor.export.view.history import SPANS, History
+from ragmonitor.export.view.history import History
 from ragmonitor.records import FAILURES, Cause, Report, Snapshot, Unscored
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Clock, Exporter
@@ -235,7 +235,7 @@ class View(Exporter):
     ) -> Reply | None:
         stem, _, kind = name.rpartition(".")
         if name == "state.json":
-            return _json(self.state(signal=first.get("signal", ""), span=first.get("span", "")))
+            return _json(self.state(signal=first.get("signal", "")))
         if name == "answers.json":
             return _json(self.answers(first))
         view = self._snapshot.views.get(stem) if kind == "json" else None
@@ -268,16 +268,9 @@ class View(Exporter):
             headers=(("Set-Cookie", self._access.cookie), *SAFE_HEADERS),
         )
 
-    def state(self, *, signal: str = "", span: str = "") -> dict[str, Any]:
-        """Return the current state, for JSON.
-
-        Args:
-            signal: The signal whose chart is wanted; empty: the hallucination rate.
-            span: A name of `SPANS`; empty: the longest one that is not mostly empty.
-        """
-        signal, age_s = signal or "hallucination", self._now() - self._started_s
-        if span not in SPANS:
-            span = "20m" if age_s < 1_200 else "2h" if age_s < 7_200 else "24h"
+    def state(self, *, signal: str = "") -> dict[str, Any]:
+        """Return the current state, for JSON, with the chart of a signal."""
+        signal = signal or "hallucination"
         snapshot, known = self._snapshot, self._shown
         if known is None or known[0] is not snapshot:
             known = snapshot, numbers.shown(snapshot, judge=self._judge)
@@ -286,7 +279,7 @@ class View(Exporter):
         preferred = (self._judge, self._constant["builtin"], *judges)
         judge = next((each for each in preferred if each in judges), "")
         with self._lock:
-            chart = self._history.chart(signal, judge, span)
+            chart = self._history.chart(signal, judge)
             state: dict[str, Any] = {
                 "started_s": self._started_s,
                 "received": self._received,
@@ -297,7 +290,7 @@ class View(Exporter):
             }
             worst = self._answers.bad(WORST)
         state["worst"] = [self._answers.entry(each) for each in worst]
-        state["chart"] = {"signal": signal, "judge": judge, "span": span, **chart}
+        state["chart"] = {"signal": signal, "judge": judge, **chart}
         state["incidents"] = [] if self._incidents is None else self._incidents.brief()
         now = {"now_s": self._now()}
         return self._constant | known[1] | now | state
@@ -306,15 +299,14 @@ class View(Exporter):
         """Return the answers that fit, for JSON.
 
         Args:
-            query: `search` and `diagnosis` as `Answers.found` has them, `id` of one
-                answer, `order` (`newest` or `worst`) and `n`, the most that are wanted.
+            query: `search` as `Answers.found` has it, `id` of one answer, `order` (`newest` or
+                `worst`) and `n`, the most that are wanted.
         """
         wanted = query.get("n", "10")
         most = min(MAX_ANSWERS, int(wanted)) if wanted.isdecimal() and len(wanted) < 9 else 10
         with self._lock:
             found = self._answers.found(
                 search=query.get("search", ""),
-                diagnosis=query.get("diagnosis", ""),
                 newest=query.get("order") == "newest",
             )
             if "id" in query:
