@@ -17,7 +17,6 @@ from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
 from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
 from ragmonitor.records import (
     FAILURES,
-    AlarmEvent,
     Generation,
     Interaction,
     Report,
@@ -113,22 +112,6 @@ class OtelExporter:
         """Emit what a person said as an evaluation's log event; days later, so without a span."""
         if self._enabled:
             self._emit_events(joined.report, joined.target)
-
-    def alarm(self, event: AlarmEvent) -> None:
-        """Emit an alarm as a log event of its own; it belongs to no trace."""
-        emitter = self._events.find() if self._enabled else None
-        if emitter is not None:
-            attributes = span_attributes.alarm_attributes(event, policy=self._events_policy)
-            emitter.log(
-                OutgoingEvent(
-                    name=names.ALARM_EVENT,
-                    at_ns=int(event.at_s * 1e9),
-                    attributes=attributes,
-                    body=str(event),
-                    is_warning=event.raised,
-                ),
-                None,
-            )
 
     @property
     def is_applications(self) -> bool:

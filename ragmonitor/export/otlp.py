@@ -115,21 +115,16 @@ class OtlpSender:
 
     def log(self, event: OutgoingEvent, target: SpanReference | None) -> None:
         """Send a log event in the context of a span; None: of none."""
-        is_warning = event.is_warning
         record = LogRecord(
             time_unix_nano=event.at_ns,
             observed_time_unix_nano=event.at_ns,
-            severity_number=SeverityNumber.SEVERITY_NUMBER_WARN
-            if is_warning
-            else SeverityNumber.SEVERITY_NUMBER_INFO,
+            severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
             event_name=event.name,
         )
         if target is not None:
             record.trace_id = bytes.fromhex(target.trace_id)
             record.span_id = bytes.fromhex(target.span_id)
             record.flags = _SAMPLED if target.sampled else 0
-        if event.body:
-            record.body.string_value = encodable(event.body)
         _fill(record.attributes, event.attributes)
         self.batches.put(record, record.ByteSize())
 

@@ -52,8 +52,6 @@ class OutgoingEvent:
     name: str
     at_ns: int
     attributes: Attributes
-    body: str = ""
-    is_warning: bool = False
 
 
 class ApplicationProvider:
@@ -106,14 +104,12 @@ class ApplicationProvider:
 
     def log(self, event: OutgoingEvent, target: SpanReference | None) -> None:
         """Emit a log event in the context of a span; None: of none."""
-        severity = _logs.SeverityNumber
         self.provider.get_logger(SCOPE, package_version()).emit(
             timestamp=event.at_ns,
             observed_timestamp=event.at_ns,
             context=_context_of(target),
-            severity_number=severity.WARN if event.is_warning else severity.INFO,
+            severity_number=_logs.SeverityNumber.INFO,
             event_name=event.name,
-            body=event.body or None,
             attributes=event.attributes,
         )
 

@@ -186,9 +186,7 @@ class Answers:
         """
         wanted = search.strip().casefold()
         found = [
-            kept
-            for kept in self._kept.values()
-            if not wanted or wanted in self._searched(kept)
+            kept for kept in self._kept.values() if not wanted or wanted in self._searched(kept)
         ]
         if newest:
             return sorted(found, key=lambda kept: -kept.report.interaction.ended_ns)

@@ -30,7 +30,7 @@ from ragmonitor.pipeline.back_half.channel import Channel, ChannelError
 from ragmonitor.pipeline.back_half.setup import restored
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.wiring import redactor_of, restrict_logs, traces_of
-from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Status
+from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
@@ -225,13 +225,6 @@ class Traces:
             self._own.export(report)
         else:
             self._tell("late", wire.encode_report(report))
-
-    def alarm(self, event: AlarmEvent) -> None:
-        """Emit an alarm."""
-        if self.channel is None:
-            self._own.alarm(event)
-        else:
-            self._tell("alarm", event)
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""

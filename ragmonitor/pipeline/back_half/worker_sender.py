@@ -35,7 +35,6 @@ from ragmonitor.pipeline.wiring import (
     traces_of,
 )
 from ragmonitor.records import (
-    AlarmEvent,
     AlarmState,
     Cause,
     JudgeIdentity,
@@ -324,7 +323,6 @@ class WorkerSender(Sender):
             "log": lambda level, text: logger.log(level, "%s", text),
             "emit": self._emit,
             "late": lambda report: self._traces.export(wire.decode_report(report)),
-            "alarm": lambda event: self._traces.alarm(msgspec.convert(event, AlarmEvent)),
             "told": lambda told: self._traces.feedback(msgspec.convert(told, JoinedFeedback)),
         }
 
