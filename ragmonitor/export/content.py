@@ -31,7 +31,6 @@ PROCESS_KEY = secrets.token_bytes(32)
 """The key of hashes where none is set: forgotten with the process (and shared by its forked
 children)."""
 
-MAX_DEPTH = 10
 UNTYPED_ERROR = "error"
 """Stands where a type would, of an error that does not say its own."""
 
@@ -74,7 +73,7 @@ class ContentPolicy:
         """Return a chunk's metadata with what stands for its texts; keys and numbers stay."""
         if self.content == "all":
             return dict(metadata)
-        return {str(name): self._value(value, 1) for name, value in metadata.items()}
+        return dict(with_texts(dict(metadata), self.text))
 
     def sentence(self, sentence: SentenceVerdict) -> dict[str, Any]:
         """Return a sentence's verdict with its evidence, ready for JSON.
@@ -99,16 +98,6 @@ class ContentPolicy:
         """Return why a sentence is not supported: names that are ours; others may be texts."""
         shown = (each if each in REASONS else self.text(each) for each in sentence.reasons)
         return [each for each in shown if each]
-
-    def _value(self, value: Any, depth: int) -> Any:
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if depth < MAX_DEPTH:
-            if isinstance(value, Mapping):
-                return {str(name): self._value(inner, depth + 1) for name, inner in value.items()}
-            if isinstance(value, list | tuple | set | frozenset):
-                return [self._value(inner, depth + 1) for inner in value]
-        return self.text(str(value))
 
 
 def size_bytes(text: str) -> int:
@@ -170,6 +159,16 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, list | tuple):
         return [mapped(inner, change) for inner in value]
     return change(value)
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value for JSON with every text in it changed, and what JSON lacks made a text."""
+
+    def changed(each: Any) -> Any:
+        is_plain = each is None or isinstance(each, bool | int | float)
+        return each if is_plain else change(str(each))
+
+    return mapped(value, changed)
 
 
 def _finite(value: Any) -> Any:

@@ -14,7 +14,7 @@ from ragmonitor.export.batcher import Lost
 from ragmonitor.export.content import Content, ContentPolicy, clipped
 from ragmonitor.export.providers import Destination
 from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
-from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
+from ragmonitor.export.spans import OutgoingSpan
 from ragmonitor.records import (
     FAILURES,
     Generation,
@@ -232,10 +232,7 @@ class OtelExporter:
             attributes = span_attributes.event_attributes(
                 evaluation, report, policy=self._events_policy
             )
-            event = OutgoingEvent(
-                name=names.GENAI_EVALUATION_EVENT, at_ns=now_ns, attributes=attributes
-            )
-            emitter.log(event, target)
+            emitter.log(now_ns, attributes, target)
 
 
 def _failure(report: Report) -> Unscored | None:

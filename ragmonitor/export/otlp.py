@@ -40,11 +40,12 @@ from ragmonitor.export.otel_environment import (
     otlp_server,
     otlp_url,
 )
-from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
+from ragmonitor.export.span_attributes import Attributes
+from ragmonitor.export.spans import OutgoingSpan
 from ragmonitor.records import SpanReference
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.printable import encodable
-from ragmonitor.semconv.conventions import OTEL_EXCEPTION_EVENT, SCOPE
+from ragmonitor.semconv.conventions import GENAI_EVALUATION_EVENT, OTEL_EXCEPTION_EVENT, SCOPE
 
 LIMITS: Final = Limits(max_items=4_096, max_bytes=32 * 2**20, max_batch_items=256)
 _SAMPLED: Final = 1
@@ -113,19 +114,19 @@ class OtlpSender:
         self.batches.put(message, message.ByteSize())
         return own
 
-    def log(self, event: OutgoingEvent, target: SpanReference | None) -> None:
-        """Send a log event in the context of a span; None: of none."""
+    def log(self, at_ns: int, attributes: Attributes, target: SpanReference | None) -> None:
+        """Send the event of an evaluation in the context of a span; None: of none."""
         record = LogRecord(
-            time_unix_nano=event.at_ns,
-            observed_time_unix_nano=event.at_ns,
+            time_unix_nano=at_ns,
+            observed_time_unix_nano=at_ns,
             severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
-            event_name=event.name,
+            event_name=GENAI_EVALUATION_EVENT,
         )
         if target is not None:
             record.trace_id = bytes.fromhex(target.trace_id)
             record.span_id = bytes.fromhex(target.span_id)
             record.flags = _SAMPLED if target.sampled else 0
-        _fill(record.attributes, event.attributes)
+        _fill(record.attributes, attributes)
         self.batches.put(record, record.ByteSize())
 
     def _post(self, batch: Sequence[Any], timeout_s: float) -> None:

@@ -18,8 +18,8 @@ from ragmonitor.export.content import (
     clipped,
     encodable_json,
     is_unsupported,
-    mapped,
     size_bytes,
+    with_texts,
 )
 from ragmonitor.records import (
     FAILURES,
@@ -301,14 +301,7 @@ def _fitting(texts: Iterable[str]) -> Iterator[str]:
 
 def _cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut."""
-    return mapped(
-        value,
-        lambda each: (
-            each
-            if each is None or isinstance(each, bool | int | float)
-            else clipped(str(each), max_bytes)
-        ),
-    )
+    return with_texts(value, lambda text: clipped(text, max_bytes))
 
 
 def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]:
