@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -44,9 +43,7 @@ def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
         return source[:MAX_NAME]
     if chunk.id:
         return chunk.id[:MAX_NAME]
-    data = (source or chunk.text).encode("utf-8", "replace")
-    digest = hashlib.blake2b(data, key=policy.key[:64], digest_size=6).hexdigest()
-    return f"document-{digest}"
+    return f"document-{policy.digest(source or chunk.text)[:12]}"
 
 
 @dataclass(slots=True, kw_only=True)

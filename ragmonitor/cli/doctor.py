@@ -205,7 +205,7 @@ def _starts(settings: Settings) -> str:
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
-    estimates_of(plain, builtin_judge(), None, Memory()).close()
+    estimates_of(plain, builtin_judge().identity, None, Memory()).close()
     incidents_of(plain, _lost, Memory(), is_judged=False)
     return "a monitor starts with them"
 

@@ -18,7 +18,7 @@ from opentelemetry import context
 
 from ragmonitor.runtime.errors import RagMonitorError
 from ragmonitor.runtime.forks import survive_forks
-from ragmonitor.runtime.guard import contained, reason, record_error, record_problem, shielded
+from ragmonitor.runtime.guard import reason, record_error, record_problem, shielded
 
 CLOSE_WAIT_S = 0.1
 """For the request that is under way; it is left to itself afterwards."""
@@ -195,9 +195,7 @@ class Batcher(Generic[Item]):
                 batch = self._batch()
             if not batch:
                 return
-            # A BaseException must not end the thread, or nothing that comes later would be sent.
-            with contained("export"):
-                self._deliver(batch, math.inf)
+            self._deliver(batch, math.inf)
 
     def _batch(self) -> list[tuple[Item, int]]:
         batch: list[tuple[Item, int]] = []
@@ -213,19 +211,16 @@ class Batcher(Generic[Item]):
         return batch
 
     def _deliver(self, batch: Sequence[tuple[Item, int]], timeout_s: float) -> None:
-        lost, why = len(batch), "failed"
+        n = lost = len(batch)
+        why = "failed"
         try:
             self._send([item for item, _ in batch], timeout_s)
             lost = 0
         except DeliveryError as error:
-            lost, why = len(batch) if error.lost is None else error.lost, error.why
+            lost, why = n if error.lost is None else error.lost, error.why
             record_problem("export", f"{reason(error)}; {lost} are lost", about=self.name)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
             record_error("export", error)
-        finally:
-            self._done(len(batch), lost, why)
-
-    def _done(self, n: int, lost: int, why: str) -> None:
         with self._changed:
             is_counted = self._in_hand < n  # who closed has counted it
             self._in_hand = max(0, self._in_hand - n)

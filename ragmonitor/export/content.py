@@ -31,7 +31,6 @@ PROCESS_KEY = secrets.token_bytes(32)
 """The key of hashes where none is set: forgotten with the process (and shared by its forked
 children)."""
 
-MAX_DEPTH = 10
 UNTYPED_ERROR = "error"
 """Stands where a type would, of an error that does not say its own."""
 
@@ -41,8 +40,9 @@ class ContentPolicy:
     """Shows texts as they may be shown. Ids, names, numbers and scores are no texts, and stay."""
 
     content: Content = "all"
-    key: bytes = field(default=PROCESS_KEY, repr=False)
-    """The key of hashes; the same key in two processes gives the same hashes."""
+    key: bytes | None = field(default=None, repr=False)
+    """The key of hashes; the same key in two processes gives the same hashes. None: that of this
+    process alone."""
 
     @property
     def shows(self) -> bool:
@@ -55,8 +55,12 @@ class ContentPolicy:
             return text
         if self.content == "none":
             return ""
-        digest = hmac.digest(self.key, text.encode("utf-8", "surrogatepass"), "sha256")
-        return HASH.format(digest=digest.hex()[:HASH_DIGITS], characters=len(text))
+        return HASH.format(digest=self.digest(text)[:HASH_DIGITS], characters=len(text))
+
+    def digest(self, text: str) -> str:
+        """Return the hexadecimal digits of a text's HMAC-SHA256."""
+        data = text.encode("utf-8", "surrogatepass")
+        return hmac.digest(self.key or PROCESS_KEY, data, "sha256").hex()
 
     def error(self, error: str) -> str:
         """Return an error `TypeName: message`: the type always, messages quote prompts."""
@@ -71,7 +75,7 @@ class ContentPolicy:
         """Return a chunk's metadata with what stands for its texts; keys and numbers stay."""
         if self.content == "all":
             return dict(metadata)
-        return {str(name): self._value(value, 1) for name, value in metadata.items()}
+        return dict(with_texts(dict(metadata), self.text))
 
     def sentence(self, sentence: SentenceVerdict) -> dict[str, Any]:
         """Return a sentence's verdict with its evidence, ready for JSON.
@@ -96,16 +100,6 @@ class ContentPolicy:
         """Return why a sentence is not supported: names that are ours; others may be texts."""
         shown = (each if each in REASONS else self.text(each) for each in sentence.reasons)
         return [each for each in shown if each]
-
-    def _value(self, value: Any, depth: int) -> Any:
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if depth < MAX_DEPTH:
-            if isinstance(value, Mapping):
-                return {str(name): self._value(inner, depth + 1) for name, inner in value.items()}
-            if isinstance(value, list | tuple | set | frozenset):
-                return [self._value(inner, depth + 1) for inner in value]
-        return self.text(str(value))
 
 
 def size_bytes(text: str) -> int:
@@ -167,6 +161,16 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, list | tuple):
         return [mapped(inner, change) for inner in value]
     return change(value)
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value for JSON with every text in it changed, and what JSON lacks made a text."""
+
+    def changed(each: Any) -> Any:
+        is_plain = each is None or isinstance(each, bool | int | float)
+        return each if is_plain else change(str(each))
+
+    return mapped(value, changed)
 
 
 def _finite(value: Any) -> Any:

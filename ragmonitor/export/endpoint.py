@@ -84,20 +84,20 @@ class Endpoint:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._server.server_address[1]}/metrics"
 
-    def open(self) -> bool:
-        """Listen if nobody else does; return whether this process serves."""
+    def open(self) -> None:
+        """Listen if nobody else does."""
         if self._server is not None:
             if self._thread is not None and self._thread.is_alive():
-                return True
+                return
             self._server.server_close()
             self._server = None
         if self._closed:
-            return False
+            return
         try:
             server = HttpServer(self._host, self._port, self._answer, receive=self._receive)
         except OSError as error:
             self._warn(error)
-            return False
+            return
         thread = threading.Thread(
             target=server.serve_forever, name="ragmonitor-metrics", daemon=True
         )
@@ -107,7 +107,6 @@ class Endpoint:
             server.server_close()
             raise
         self._server, self._thread = server, thread
-        return True
 
     def close(self) -> None:
         """Stop listening."""
@@ -165,21 +164,18 @@ class Endpoint:
             return
         self._warned = True
         place = f"{self._host}:{self._port}"
-        if error.errno != errno.EADDRINUSE:
-            logger.warning("ragmonitor: /metrics cannot be served on %s: %s", place, error)
-        elif self._shared:
+        if error.errno == errno.EADDRINUSE and self._shared:
             logger.info(
                 "ragmonitor: %s is taken, by another process of this application if all is well; "
                 "it serves this one's numbers too",
                 place,
             )
-        else:
-            logger.warning(
-                "ragmonitor: %s is taken, so /metrics of process %d is not served and its numbers "
-                "are missing; if several processes run this application, name a file that they "
-                "share (state), else set server.port to another port, or to 0 for any free one, or "
-                "mount monitor.registry in the application's own endpoint; a Monitor that is made "
-                "anew needs close() on the one before",
-                place,
-                os.getpid(),
-            )
+            return
+        logger.warning(
+            "ragmonitor: /metrics of process %d cannot be served on %s (%s), and its numbers are "
+            "missing; if several processes run this application, name a file that they share "
+            "(state), else set server.port to another port, or to 0 for any free one, or mount "
+            "monitor.registry in the application's own endpoint; a Monitor that is made anew needs "
+            "close() on the one before",
+            *(os.getpid(), place, error.strerror),
+        )

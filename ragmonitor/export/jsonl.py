@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, compact_json
+from ragmonitor.export.content import ContentPolicy, compact_json
 from ragmonitor.records import (
     Chunk,
     Evaluation,
@@ -32,26 +32,17 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """A pipe in the file's place would keep all scoring waiting for its reader."""
 
 
-def report_line(
-    report: Report,
-    *,
-    content: Content = "all",
-    hash_key: bytes | None = None,
-    service: str = "",
-    service_version: str = "",
-) -> dict[str, Any]:
+def report_line(report: Report, context: ExportContext | None = None) -> dict[str, Any]:
     """Return a report as an object for JSON, one per interaction and judge.
 
     Args:
         report: What is known.
-        content: `none`: no question, chunk or answer, and no words of them; `hashed`: keyed hashes
-            of them, and the line says so.
-        hash_key: Of those hashes; None: random, of this process.
-        service: Named in the line if not empty.
-        service_version: Likewise.
+        context: The service, named in the line if it has a name, and the texts that may leave:
+            `hashed` texts are keyed hashes, and the line says so. None: all may.
     """
     interaction, assessment = report.interaction, report.assessment
-    shown = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
+    context = context or ExportContext()
+    shown = ContentPolicy(content=context.content, key=context.hash_key)
     line: dict[str, Any] = {
         "time": _iso(interaction.ended_ns),
         "id": interaction.id,
@@ -61,13 +52,13 @@ def report_line(
         "chance": report.decision.inclusion_probability,
         "late": report.late,
     }
-    if service:
-        line["service"] = service
-    if service_version:
-        line["service_version"] = service_version
+    if context.service:
+        line["service"] = context.service
+    if context.service_version:
+        line["service_version"] = context.service_version
     line |= _context(interaction, shown)
-    if content != "all":
-        line["content"] = content
+    if context.content != "all":
+        line["content"] = context.content
     if shown.shows:
         line |= {
             "question": shown.text(interaction.query),
@@ -174,20 +165,12 @@ class JsonLines(Exporter):
 
     def export(self, report: Report) -> None:
         """Append one line; one that cannot be written is counted, and the next is tried afresh."""
-        context = self._context
-        line = report_line(
-            report,
-            content=context.content,
-            hash_key=context.hash_key,
-            service=context.service,
-            service_version=context.service_version,
-        )
-        self._append(line)
+        self._append(report_line(report, self._context))
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Append what a person said, under the answer's id."""
         context, feedback = self._context, joined.feedback
-        shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
+        shown = ContentPolicy(content=context.content, key=context.hash_key)
         label = feedback.shown_label(shown.text)
         shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": label}
         if feedback.comment and shown.shows:

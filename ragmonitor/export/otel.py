@@ -11,13 +11,12 @@ from opentelemetry import _logs, trace
 from ragmonitor.export import otel_environment as environment
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
-from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, clipped
+from ragmonitor.export.content import Content, ContentPolicy, clipped
 from ragmonitor.export.providers import Destination
 from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
-from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
+from ragmonitor.export.spans import OutgoingSpan
 from ragmonitor.records import (
     FAILURES,
-    AlarmEvent,
     Generation,
     Interaction,
     Report,
@@ -67,9 +66,9 @@ class OtelExporter:
         self._enabled = enabled
         self._cost_usd = cost_usd
         self._version = version
-        key, captured = hash_key or PROCESS_KEY, environment.captured_content
-        self._policy = ContentPolicy(content=content or captured("TRACES"), key=key)
-        self._events_policy = ContentPolicy(content=content or captured("LOGS"), key=key)
+        captured = environment.captured_content
+        self._policy = ContentPolicy(content=content or captured("TRACES"), key=hash_key)
+        self._events_policy = ContentPolicy(content=content or captured("LOGS"), key=hash_key)
         self._remark = (
             "" if content or self._policy.shows else " without texts (content='all' sends them)"
         )
@@ -113,22 +112,6 @@ class OtelExporter:
         """Emit what a person said as an evaluation's log event; days later, so without a span."""
         if self._enabled:
             self._emit_events(joined.report, joined.target)
-
-    def alarm(self, event: AlarmEvent) -> None:
-        """Emit an alarm as a log event of its own; it belongs to no trace."""
-        emitter = self._events.find() if self._enabled else None
-        if emitter is not None:
-            attributes = span_attributes.alarm_attributes(event, policy=self._events_policy)
-            emitter.log(
-                OutgoingEvent(
-                    name=names.ALARM_EVENT,
-                    at_ns=int(event.at_s * 1e9),
-                    attributes=attributes,
-                    body=str(event),
-                    is_warning=event.raised,
-                ),
-                None,
-            )
 
     @property
     def is_applications(self) -> bool:
@@ -249,10 +232,7 @@ class OtelExporter:
             attributes = span_attributes.event_attributes(
                 evaluation, report, policy=self._events_policy
             )
-            event = OutgoingEvent(
-                name=names.GENAI_EVALUATION_EVENT, at_ns=now_ns, attributes=attributes
-            )
-            emitter.log(event, target)
+            emitter.log(now_ns, attributes, target)
 
 
 def _failure(report: Report) -> Unscored | None:

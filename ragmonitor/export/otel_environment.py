@@ -89,17 +89,6 @@ def captured_content(signal: Signal) -> Content:
     return "all" if wanted == "TRUE" or word in wanted.split("_") else "none"
 
 
-def sampling() -> tuple[bool, float]:
-    """Return whether a caller's decision on its trace is followed, and the share of all others."""
-    sampler = variable("TRACES_SAMPLER").lower() or "parentbased_always_on"
-    kind = sampler.removeprefix("parentbased_")
-    if kind not in ("always_on", "always_off", "traceidratio"):
-        return True, 1.0  # one that is not ours to know, as by default
-    share = _number(variable("TRACES_SAMPLER_ARG")) if kind == "traceidratio" else None
-    rate = 0.0 if kind == "always_off" else 1.0 if share is None else min(1.0, max(0.0, share))
-    return kind != sampler, rate
-
-
 def resource(service: str, version: str) -> dict[str, str]:
     """Return the attributes of the resource: what is set, and our own where nothing is.
 

@@ -39,13 +39,13 @@ from ragmonitor.export.otel_environment import (
     is_compressed,
     otlp_server,
     otlp_url,
-    sampling,
 )
-from ragmonitor.export.spans import OutgoingEvent, OutgoingSpan
+from ragmonitor.export.span_attributes import Attributes
+from ragmonitor.export.spans import OutgoingSpan
 from ragmonitor.records import SpanReference
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.printable import encodable
-from ragmonitor.semconv.conventions import OTEL_EXCEPTION_EVENT, SCOPE
+from ragmonitor.semconv.conventions import GENAI_EVALUATION_EVENT, OTEL_EXCEPTION_EVENT, SCOPE
 
 LIMITS: Final = Limits(max_items=4_096, max_bytes=32 * 2**20, max_batch_items=256)
 _SAMPLED: Final = 1
@@ -56,7 +56,7 @@ class OtlpSender:
     """Posts the spans or the log events of this process, and counts those that do not arrive."""
 
     def __init__(self, signal: Signal, resource: Mapping[str, str], lost: Lost | None) -> None:
-        """Connect to nothing yet; sample as the environment says.
+        """Connect to nothing yet.
 
         Args:
             signal: It is sent where the environment says.
@@ -70,23 +70,21 @@ class OtlpSender:
         self._resource = Resource()
         _fill(self._resource.attributes, resource)
         self._scope = InstrumentationScope(name=SCOPE, version=package_version())
-        self._follows_caller, self._rate = sampling()
         self.batches: Batcher[Any] = Batcher("OTLP", self._post, lost=lost, limits=LIMITS)
 
     def emit(self, span: OutgoingSpan, parent: SpanReference | None) -> SpanReference:
-        """Send a span and those below it, unless it is not sampled; return its reference."""
+        """Send a span and those below it, unless their trace is not sampled; return its reference.
+
+        A trace is sampled unless its caller was not.
+        """
         trace_id = secrets.token_hex(16) if parent is None else parent.trace_id
-        if self._follows_caller and parent is not None:
-            is_sampled = parent.sampled
-        else:
-            is_sampled = int(trace_id[16:], 16) < self._rate * 2**64
         own = SpanReference(
             trace_id=trace_id,
             span_id=secrets.token_hex(8),
-            sampled=is_sampled,
+            sampled=parent is None or parent.sampled,
             trace_state="" if parent is None else parent.trace_state,
         )
-        if not is_sampled:
+        if not own.sampled:
             return own
         message = Span(
             trace_id=bytes.fromhex(trace_id),
@@ -116,24 +114,19 @@ class OtlpSender:
         self.batches.put(message, message.ByteSize())
         return own
 
-    def log(self, event: OutgoingEvent, target: SpanReference | None) -> None:
-        """Send a log event in the context of a span; None: of none."""
-        is_warning = event.is_warning
+    def log(self, at_ns: int, attributes: Attributes, target: SpanReference | None) -> None:
+        """Send the event of an evaluation in the context of a span; None: of none."""
         record = LogRecord(
-            time_unix_nano=event.at_ns,
-            observed_time_unix_nano=event.at_ns,
-            severity_number=SeverityNumber.SEVERITY_NUMBER_WARN
-            if is_warning
-            else SeverityNumber.SEVERITY_NUMBER_INFO,
-            event_name=event.name,
+            time_unix_nano=at_ns,
+            observed_time_unix_nano=at_ns,
+            severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
+            event_name=GENAI_EVALUATION_EVENT,
         )
         if target is not None:
             record.trace_id = bytes.fromhex(target.trace_id)
             record.span_id = bytes.fromhex(target.span_id)
             record.flags = _SAMPLED if target.sampled else 0
-        if event.body:
-            record.body.string_value = encodable(event.body)
-        _fill(record.attributes, event.attributes)
+        _fill(record.attributes, attributes)
         self.batches.put(record, record.ByteSize())
 
     def _post(self, batch: Sequence[Any], timeout_s: float) -> None:

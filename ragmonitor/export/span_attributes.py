@@ -18,15 +18,13 @@ from ragmonitor.export.content import (
     clipped,
     encodable_json,
     is_unsupported,
-    mapped,
     size_bytes,
+    with_texts,
 )
 from ragmonitor.records import (
     FAILURES,
-    AlarmEvent,
     Chunk,
     Evaluation,
-    Example,
     Generation,
     Interaction,
     Message,
@@ -258,43 +256,6 @@ def event_attributes(
     return _known(attributes)
 
 
-def alarm_attributes(event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
-    """Return the attributes of one alarm's log event."""
-    attributes: dict[str, Any] = {
-        names.ALARM_SIGNAL: encodable(event.signal),
-        names.ALARM_KIND: event.kind,
-        names.ALARM_STATE: "raised" if event.raised else "cleared",
-        names.ALARM_EVIDENCE: event.evidence_s,
-        names.ALARM_OBJECTIVE_VALUE: event.objective,
-        names.ALARM_RISING_SINCE: event.since_s,
-        names.JUDGE: encodable(event.judge),
-    }
-    if event.span is not None:
-        attributes |= {
-            names.ALARM_SPAN_SINCE: event.span.since_s,
-            names.ALARM_SPAN_SCORED: event.span.scored,
-            names.ALARM_SPAN_MEAN: event.span.mean,
-            names.ALARM_SPAN_BEFORE: event.span.before,
-        }
-    if event.examples:
-        examples = [_alarm_example(example, policy) for example in event.examples]
-        attributes[names.ALARM_EXAMPLES] = encodable_json(_cut(examples, MAX_SENTENCE_BYTES))
-    return _known(attributes)
-
-
-def _alarm_example(example: Example, policy: ContentPolicy) -> dict[str, Any]:
-    entry: dict[str, Any] = {"id": example.interaction.id, "badness": example.badness}
-    if example.target is not None:
-        entry |= {"trace_id": example.target.trace_id, "span_id": example.target.span_id}
-    if policy.shows:
-        entry["question"] = policy.text(example.interaction.query)
-        entry["answer"] = policy.text(example.interaction.answer)
-    sentences = () if example.assessment is None else example.assessment.sentences or ()
-    unsupported = islice(filter(is_unsupported, sentences), MAX_SENTENCES)
-    entry["unsupported"] = [policy.sentence(sentence) for sentence in unsupported]
-    return entry
-
-
 def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     """Return the attributes of an `exception` event: the type, and the message if it may leave."""
     message = (error.partition(":")[2] if error_type(error) else error).strip()
@@ -340,14 +301,7 @@ def _fitting(texts: Iterable[str]) -> Iterator[str]:
 
 def _cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut."""
-    return mapped(
-        value,
-        lambda each: (
-            each
-            if each is None or isinstance(each, bool | int | float)
-            else clipped(str(each), max_bytes)
-        ),
-    )
+    return with_texts(value, lambda text: clipped(text, max_bytes))
 
 
 def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Spans and log events to be emitted, and the way into a provider of the application's."""
+"""Spans to be emitted, and the way into a provider of the application's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opentelemetry.trace import (
 from ragmonitor.export.content import package_version
 from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.records import SpanReference
-from ragmonitor.semconv.conventions import OTEL_EXCEPTION_EVENT, SCOPE
+from ragmonitor.semconv.conventions import GENAI_EVALUATION_EVENT, OTEL_EXCEPTION_EVENT, SCOPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +43,6 @@ class OutgoingSpan:
     """The attributes of an `exception` event at its end; None: there is no such event."""
     link: SpanReference | None = None
     children: Iterable[OutgoingSpan] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutgoingEvent:
-    """One log event."""
-
-    name: str
-    at_ns: int
-    attributes: Attributes
-    body: str = ""
-    is_warning: bool = False
 
 
 class ApplicationProvider:
@@ -104,17 +93,15 @@ class ApplicationProvider:
             trace_state=own.trace_state.to_header(),
         )
 
-    def log(self, event: OutgoingEvent, target: SpanReference | None) -> None:
-        """Emit a log event in the context of a span; None: of none."""
-        severity = _logs.SeverityNumber
+    def log(self, at_ns: int, attributes: Attributes, target: SpanReference | None) -> None:
+        """Emit the event of an evaluation in the context of a span; None: of none."""
         self.provider.get_logger(SCOPE, package_version()).emit(
-            timestamp=event.at_ns,
-            observed_timestamp=event.at_ns,
+            timestamp=at_ns,
+            observed_timestamp=at_ns,
             context=_context_of(target),
-            severity_number=severity.WARN if event.is_warning else severity.INFO,
-            event_name=event.name,
-            body=event.body or None,
-            attributes=event.attributes,
+            severity_number=_logs.SeverityNumber.INFO,
+            event_name=GENAI_EVALUATION_EVENT,
+            attributes=attributes,
         )
 
 

@@ -222,7 +222,9 @@ class Scorer:
                 cause, cost, detail = error.cause, None, str(error)
             if cause is not None:
                 engine = self._engine_for(interaction)
-                unread = engine.unread(self.judge, self._role, interaction, cause, detail=detail)
+                unread = engine.unread(
+                    self.judge.identity, self._role, interaction, cause, detail=detail
+                )
         task = asyncio.create_task(self._report(interaction, cost, unread))
         if self.judge.is_builtin and self._pool is None:
             await asyncio.wait([task])  # its embedding's cost is known before the next one begins

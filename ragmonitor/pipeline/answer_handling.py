@@ -143,9 +143,13 @@ class AnswerHandler:
             report = reading.report
             if stages.reader is not None and reading.cause is not None:
                 # Nobody could read it: it is said of whose turn it was.
-                report = engine.unread(stages.reader, "builtin", interaction, reading.cause)
+                report = engine.unread(
+                    stages.reader.identity, "builtin", interaction, reading.cause
+                )
             elif self._is_closed() and reading.cause is Cause.JUDGE_ERROR:
-                report = engine.unread(stages.builtin, "builtin", interaction, Cause.SHUTDOWN)
+                report = engine.unread(
+                    stages.builtin.identity, "builtin", interaction, Cause.SHUTDOWN
+                )
         give_back()
         return report
 
@@ -303,7 +307,9 @@ class AnswerHandler:
         cause = unscorable(interaction)
         builtin = self._stages.builtin
         if cause is not None:
-            return engine.unread(builtin, "golden", interaction, cause, detail=interaction.error)
+            return engine.unread(
+                builtin.identity, "golden", interaction, cause, detail=interaction.error
+            )
         return (await engine.read(builtin, "golden", interaction)).report
 
     def _with_captured(self, interaction: Interaction) -> Interaction:

@@ -22,7 +22,7 @@ from ragmonitor.export import (
     View,
     is_loopback,
 )
-from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
+from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.incidents.notices import Notifier
@@ -126,7 +126,7 @@ def stages_of(
     incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
     view = _view_of(settings, judges, incidents)
     entries, goldens = table.select(settings.evaluators), table.select(GOLDEN_EVALUATORS)
-    estimates = estimates_of(settings, reader or builtin, judging, store)
+    estimates = estimates_of(settings, (reader or builtin).identity, judging, store)
     causes = next(each for each in estimates.parts if isinstance(each, Causes))
     incidents.explain = causes.explain
     newest, clean = NewestReports(), redactor.text
@@ -340,7 +340,7 @@ def store_of(settings: Settings) -> Store:
 
 
 def estimates_of(
-    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store
+    settings: Settings, reader: JudgeIdentity, judging: JudgeConfig | None, store: Store
 ) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it.
 
@@ -354,7 +354,7 @@ def estimates_of(
         SettingsError: A signal of the settings is none.
     """
     judge = None if judging is None else judging.judge.identity.name
-    name, shows_texts = reader.identity.name, settings.content.policy == "all"
+    name, shows_texts = reader.name, settings.content.policy == "all"
     watching = _watching(settings, name, judge)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
@@ -413,7 +413,7 @@ def _causes(settings: Settings, store: Store, watching: Watching) -> Causes:
 
 def _content(settings: Settings) -> ContentPolicy:
     """Return what documents may be called."""
-    return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
+    return ContentPolicy(content=settings.content.shown, key=settings.content.key)
 
 
 def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:

@@ -78,7 +78,7 @@ class Exports:
     def announce(self, event: AlarmEvent) -> None:
         """Log an alarm's transition, and pass it on to whoever listens."""
         logger.warning("ragmonitor: %s", event)
-        for exporter in (self.traces, self.meters, *self.exporters):
+        for exporter in (self.meters, *self.exporters):
             if isinstance(exporter, AlarmListener):
                 with contained("export"):
                     exporter.alarm(event)

@@ -35,7 +35,6 @@ from ragmonitor.runtime.guard import (
     record_error,
     record_problem,
 )
-from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.store import Budget
 
@@ -118,7 +117,7 @@ class ReadingEngine:
             return Reading(
                 report=replace(report, decision=decision, usage=usage), is_usage_known=is_known
             )
-        report = self.unread(judge, role, interaction, cause, decision, detail=detail)
+        report = self.unread(judge.identity, role, interaction, cause, decision, detail=detail)
         if usage is None:
             return Reading(
                 report=replace(report, usage=JudgeUsage(calls=1)), cause=cause, is_usage_known=False
@@ -141,7 +140,7 @@ class ReadingEngine:
                 cause = Cause.JUDGE_ERROR
             else:
                 return Reading(report=self.found(interaction, assessment))
-        report = self.unread(judge, "builtin", interaction, cause, detail=detail)
+        report = self.unread(judge.identity, "builtin", interaction, cause, detail=detail)
         return Reading(report=report, cause=cause)
 
     def found(self, interaction: Interaction, assessment: Assessment) -> Report:
@@ -151,7 +150,7 @@ class ReadingEngine:
 
     def unread(
         self,
-        judge: Judge,
+        judge: JudgeIdentity,
         role: JudgeRole,
         interaction: Interaction,
         cause: Cause,
@@ -162,8 +161,8 @@ class ReadingEngine:
         """Return the report of an answer that the judge does not read, or could not."""
         return Report(
             interaction=interaction,
-            judge=judge.identity,
-            evaluations=unscored(self._entries, judge.identity, cause, self._clean(detail)),
+            judge=judge,
+            evaluations=unscored(self._entries, judge, cause, self._clean(detail)),
             assessment=None,
             decision=decision,
             role=role,
@@ -361,7 +360,9 @@ class JudgeRunner:
 
     def unread(self, interaction: Interaction, decision: SamplingDecision, cause: Cause) -> Report:
         """Return the report of an answer that is not read."""
-        return self._engine.unread(self.config.judge, "sampled", interaction, cause, decision)
+        return self._engine.unread(
+            self.config.judge.identity, "sampled", interaction, cause, decision
+        )
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -415,7 +416,7 @@ class JudgeRunner:
                 "spent for now; ask fewer of them (per_hour), or raise the budget",
             )
         judge, detail = self.config.judge, interaction.error
-        return engine.unread(judge, "golden", interaction, cause, detail=detail)
+        return engine.unread(judge.identity, "golden", interaction, cause, detail=detail)
 
 
 def _never(cause: Cause) -> SamplingDecision:

@@ -32,7 +32,7 @@ from ragmonitor.pipeline.build import redactor_of, restrict_logs, traces_of
 from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
 from ragmonitor.pipeline.placement import restored
 from ragmonitor.pipeline.worker_sender import Channel, ChannelError
-from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Status
+from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import WireError
@@ -255,10 +255,6 @@ class Traces:
     def export(self, report: Report) -> None:
         """Emit a late report."""
         self._call("export", report)
-
-    def alarm(self, event: AlarmEvent) -> None:
-        """Emit an alarm."""
-        self._call("alarm", event)
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""

@@ -128,28 +128,6 @@ REDACTED: Final = "ragmonitor.redacted"
 """The number of texts of the interaction, each counted once, that redaction changed, if any."""
 SENTENCES_LEFT_OUT: Final = "ragmonitor.unsupported_sentences.left_out"
 
-# --- the event of an alarm: ours ------------------------------------------------------------------
-ALARM_EVENT: Final = "ragmonitor.alarm"
-ALARM_SIGNAL: Final = "ragmonitor.alarm.signal"
-ALARM_KIND: Final = "ragmonitor.alarm.kind"
-"""`quality`, `input` or `judge`: the answers, what comes in, or the judge itself."""
-ALARM_STATE: Final = "ragmonitor.alarm.state"
-"""`raised` or `cleared`."""
-ALARM_EVIDENCE: Final = "ragmonitor.alarm.evidence_seconds"
-ALARM_OBJECTIVE_VALUE: Final = "ragmonitor.alarm.objective"
-ALARM_RISING_SINCE: Final = "ragmonitor.alarm.since"
-"""Seconds since the epoch: since when the evidence had been rising; of a cleared one, since it was
-raised."""
-ALARM_SPAN_SINCE: Final = "ragmonitor.alarm.span.since"
-"""Seconds since the epoch: when the rise (of a cleared alarm: the recovery) began."""
-ALARM_SPAN_SCORED: Final = "ragmonitor.alarm.span.scored"
-ALARM_SPAN_MEAN: Final = "ragmonitor.alarm.span.mean"
-ALARM_SPAN_BEFORE: Final = "ragmonitor.alarm.span.before"
-"""The mean before it."""
-ALARM_EXAMPLES: Final = "ragmonitor.alarm.examples"
-"""A JSON string: of the worst answers id, trace_id, span_id, badness; where content may stand there
-question, answer and unsupported sentences too."""
-
 # --- the mark of golden questions: ours -----------------------------------------------------------
 PROBE_BAGGAGE: Final = "ragmonitor.probe"
 """A member of the W3C baggage (https://www.w3.org/TR/baggage/), and a tag: the golden question that

@@ -177,20 +177,16 @@ class Answers:
         found = [kept for kept in self._kept.values() if kept.rank[0]]
         return sorted(found, key=lambda kept: kept.rank, reverse=True)[:max_answers]
 
-    def found(self, *, search: str = "", diagnosis: str = "", newest: bool = False) -> list[Kept]:
+    def found(self, *, search: str = "", newest: bool = False) -> list[Kept]:
         """Return the answers that fit, the worst first, or the newest first.
 
         Args:
             search: A text that is shown of the answer, in any case; empty: any.
-            diagnosis: The value of a `Diagnosis`; empty: any.
             newest: Whether the newest come first.
         """
         wanted = search.strip().casefold()
         found = [
-            kept
-            for kept in self._kept.values()
-            if diagnosis in ("", kept.report.diagnosis)
-            and (not wanted or wanted in self._searched(kept))
+            kept for kept in self._kept.values() if not wanted or wanted in self._searched(kept)
         ]
         if newest:
             return sorted(found, key=lambda kept: -kept.report.interaction.ended_ns)

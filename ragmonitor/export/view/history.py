@@ -1,10 +1,9 @@
-"""The last day's means and intervals in bounded memory, finer for what is recent."""
+"""The means and intervals since the start, of a day at most, in bounded memory."""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,25 +13,24 @@ Interval = tuple[float, float, float]
 """Mean, lower and upper end."""
 
 MAX_COLUMNS: Final = 60
-"""Names come from an application's own evaluators and judges; each column costs 16 kB."""
-
-
-SPANS: Final = {"20m": (4.0, 300), "2h": (20.0, 360), "24h": (120.0, 720)}
-"""Seconds between two points, and how many points are kept."""
+"""Names come from an application's own evaluators and judges; each column costs 9 kB."""
+MAX_POINTS: Final = 720
+FIRST_EVERY_S: Final = 4.0
+"""Seconds between two points: whenever there are too many, every other goes, and this doubles."""
+LAST_EVERY_S: Final = 128.0
 
 
 class History:
-    """Points in time, each with an interval per column; the oldest give way to the newest."""
+    """Points in time, each with an interval per column; from a day on the oldest go."""
 
     def __init__(self) -> None:
         self._columns: dict[Column, int] = {}
-        self._points: dict[str, deque[tuple[float, array[float]]]] = {
-            name: deque(maxlen=points) for name, (_, points) in SPANS.items()
-        }
-        self._last_s = dict.fromkeys(SPANS, -math.inf)
+        self._points: list[tuple[float, array[float]]] = []
+        self._every_s = FIRST_EVERY_S
+        self._last_s = -math.inf
 
     def add(self, values: Mapping[Column, Interval], *, clock_s: float, at_s: float) -> None:
-        """Keep a point in each span where one is due.
+        """Keep a point where one is due.
 
         Args:
             values: By column.
@@ -40,9 +38,9 @@ class History:
             at_s: Seconds since the epoch, to be shown.
         """
         # A little early is in time, or a refresh a little early would be left out.
-        due = [n for n, (every_s, _) in SPANS.items() if clock_s - self._last_s[n] >= 0.9 * every_s]
-        if not due:
+        if clock_s - self._last_s < 0.9 * self._every_s:
             return
+        self._last_s = clock_s
         for column in values:
             if len(self._columns) < MAX_COLUMNS:
                 self._columns.setdefault(column, len(self._columns))
@@ -50,19 +48,20 @@ class History:
         for column, interval in values.items():
             if (at := self._columns.get(column)) is not None:
                 numbers[3 * at : 3 * at + 3] = array("f", interval)
-        for name in due:
-            self._points[name].append((at_s, numbers))
-            self._last_s[name] = clock_s
+        self._points.append((at_s, numbers))
+        if len(self._points) > MAX_POINTS and self._every_s < LAST_EVERY_S:
+            self._every_s *= 2
+            del self._points[1::2]
+        del self._points[:-MAX_POINTS]
 
-    def chart(self, signal: str, judge: str, span: str) -> dict[str, list[float | None]]:
+    def chart(self, signal: str, judge: str) -> dict[str, list[float | None]]:
         """Return times, means and both ends of the intervals of one column; None: a gap."""
-        points = list(self._points[span])
         at = 3 * self._columns.get((signal, judge), 10**6)
         parts = {
-            name: [_short(n[at + k]) if at + k < len(n) else None for _, n in points]
+            name: [_short(n[at + k]) if at + k < len(n) else None for _, n in self._points]
             for k, name in enumerate(("mean", "lower", "upper"))
         }
-        return {"times": [round(time, 1) for time, _ in points], **parts}
+        return {"times": [round(time, 1) for time, _ in self._points], **parts}
 
 
 def _short(number: float) -> float | None:

@@ -6,22 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ragmonitor.export.service_state import alarm_record, means, states, threshold_days
-from ragmonitor.export.view.history import Column, Interval
 from ragmonitor.records import Snapshot
 from ragmonitor.semconv import metrics as names
-
-
-def intervals(snapshot: Snapshot) -> dict[Column, Interval]:
-    """Return the means of the last hour over all answers, with their intervals."""
-    return {
-        (each.key.signal, each.key.judge): (
-            each.estimate.mean,
-            each.estimate.lower,
-            each.estimate.upper,
-        )
-        for each in snapshot.means
-        if each.window == "1h" and each.estimate is not None and not each.key.dimension
-    }
 
 
 def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
-from ragmonitor.export.view import numbers
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
-from ragmonitor.export.view.history import SPANS, History
+from ragmonitor.export.view.history import History
+from ragmonitor.export.view.numbers import shown
 from ragmonitor.records import FAILURES, Report, Snapshot, Unscored
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Clock, Exporter
@@ -149,7 +149,7 @@ class View(Exporter):
         self._answers = Answers(content=self._content, lower_is_better=self._lower_is_better)
         self._history = History()
         self._snapshot = Snapshot()
-        self._shown: tuple[Snapshot, dict[str, Any]] | None = None
+        self._shown = shown(self._snapshot, judge=self._judge)
 
     # --- from the worker ------------------------------------------------------------------------
 
@@ -193,9 +193,14 @@ class View(Exporter):
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take the current numbers, and a point of the history where one is due."""
         # Outside of the lock: a browser must not wait for it, nor it for a browser.
-        values = numbers.intervals(snapshot)
+        numbers = shown(snapshot, judge=self._judge)
+        values = {
+            (each["signal"], each["judge"]): (each["mean"], each["lower"], each["upper"])
+            for each in numbers["numbers"]
+            if each["window"] == "1h"
+        }
         with self._lock:
-            self._snapshot = snapshot
+            self._snapshot, self._shown = snapshot, numbers
             self._history.add(values, clock_s=self._clock(), at_s=self._now())
 
     # --- to the browser -------------------------------------------------------------------------
@@ -227,7 +232,7 @@ class View(Exporter):
     ) -> Reply | None:
         stem, _, kind = name.rpartition(".")
         if name == "state.json":
-            return _json(self.state(signal=first.get("signal", ""), span=first.get("span", "")))
+            return _json(self.state(signal=first.get("signal", "")))
         if name == "answers.json":
             return _json(self.answers(first))
         view = self._snapshot.views.get(stem) if kind == "json" else None
@@ -247,8 +252,7 @@ class View(Exporter):
         return self._incidents.reply(name, query)
 
     def _enter(self, path: str, token: str) -> Reply:
-        into = PATH if path == PATH else PATH[1:]  # relative: a proxy may serve us under a prefix
-        into = "./" if path == PATH else into
+        into = "./" if path == PATH else PATH[1:]  # relative: a proxy may serve us under a prefix
         if not (token and self._access.needs_token):
             return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
         if not self._access.is_token(token):
@@ -260,60 +264,47 @@ class View(Exporter):
             headers=(("Set-Cookie", self._access.cookie), *SAFE_HEADERS),
         )
 
-    def state(self, *, signal: str = "", span: str = "") -> dict[str, Any]:
-        """Return the current state, for JSON.
-
-        Args:
-            signal: The signal whose chart is wanted; empty: the hallucination rate.
-            span: A name of `SPANS`; empty: the longest one that is not mostly empty.
-        """
-        signal, age_s = signal or "hallucination", self._now() - self._started_s
-        if span not in SPANS:
-            span = "20m" if age_s < 1_200 else "2h" if age_s < 7_200 else "24h"
-        snapshot, known = self._snapshot, self._shown
-        if known is None or known[0] is not snapshot:
-            known = snapshot, numbers.shown(snapshot, judge=self._judge)
-            self._shown = known
-        judges = {each["judge"] for each in known[1]["numbers"] if each["signal"] == signal}
+    def state(self, *, signal: str = "") -> dict[str, Any]:
+        """Return the current state, for JSON, with the chart of a signal."""
+        signal, numbers = signal or "hallucination", self._shown
+        judges = {each["judge"] for each in numbers["numbers"] if each["signal"] == signal}
         preferred = (self._judge, self._constant["builtin"], *judges)
         judge = next((each for each in preferred if each in judges), "")
         with self._lock:
-            chart = self._history.chart(signal, judge, span)
+            chart = self._history.chart(signal, judge)
             state: dict[str, Any] = {
                 "started_s": self._started_s,
                 "received": self._received,
                 "judged": self._judged,
                 "spent_usd": self._spent_usd,
                 "mute": self._mute(),
-                "kept": len(self._answers),
+                "now_s": self._now(),
             }
             worst = self._answers.bad(WORST)
         state["worst"] = [self._answers.entry(each) for each in worst]
-        state["chart"] = {"signal": signal, "judge": judge, "span": span, **chart}
+        state["chart"] = {"signal": signal, "judge": judge, **chart}
         state["incidents"] = [] if self._incidents is None else self._incidents.brief()
-        now = {"now_s": self._now()}
-        return self._constant | known[1] | now | state
+        return self._constant | numbers | state
 
     def answers(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answers that fit, for JSON.
 
         Args:
-            query: `search` and `diagnosis` as `Answers.found` has them, `id` of one
-                answer, `order` (`newest` or `worst`) and `n`, the most that are wanted.
+            query: `search` as `Answers.found` has it, `id` of one answer, `order` (`newest` or
+                `worst`) and `n`, the most that are wanted.
         """
         wanted = query.get("n", "10")
         most = min(MAX_ANSWERS, int(wanted)) if wanted.isdecimal() and len(wanted) < 9 else 10
         with self._lock:
             found = self._answers.found(
                 search=query.get("search", ""),
-                diagnosis=query.get("diagnosis", ""),
                 newest=query.get("order") == "newest",
             )
             if "id" in query:
                 found = [each for each in found if each.report.interaction.id == query["id"]]
             kept = len(self._answers)
-        shown = [self._answers.entry(each) for each in found[:most]]
-        return {"kept": kept, "found": len(found), "answers": shown}
+        entries = [self._answers.entry(each) for each in found[:most]]
+        return {"kept": kept, "found": len(found), "answers": entries}
 
 
 def _json(value: Any) -> Reply:

@@ -1,24 +1,17 @@
 // The list of recent answers, and each answer with what is wrong in it beside what was retrieved.
 
 import { ask, byId, count, element, moment, number, renew, say, tag } from "./dom.js";
-import { called, list, names, t } from "./words.js";
+import { called, list, t } from "./words.js";
 
 const PAGE = 10;
 const TONES = { contradiction: "bad", retrieval_miss: "bad", ignored_context: "bad", unsupported_addition: "warn", off_topic: "warn", wrong_refusal: "warn", ok: "good" };
-const wanted = { search: "", diagnosis: "", order: "worst", n: PAGE, id: "" };
+const wanted = { search: "", order: "worst", n: PAGE, id: "" };
 
 /** What of the page's address names answers: `#answer=ID`, `#find=words`, `#slice=name=value`, `#document=name`. */
 export function follow(kind, value) {
   const search = { find: value, document: value, slice: value.slice(value.indexOf("=") + 1) }[kind] ?? "";
-  Object.assign(wanted, { search, diagnosis: "", n: PAGE, id: kind === "answer" ? value : "" });
+  Object.assign(wanted, { search, n: PAGE, id: kind === "answer" ? value : "" });
   drawFilters();
-}
-
-function select(name, options) {
-  const chosen = element("select", { name, onchange: (event) => choose({ [name]: event.target.value, n: PAGE }) },
-    ...options.map(([value, text]) => element("option", { value }, text)));
-  chosen.value = wanted[name];
-  return element("label", {}, t(`by_${name}`), chosen);
 }
 
 function choose(changes) {
@@ -27,12 +20,12 @@ function choose(changes) {
 }
 
 export function drawFilters() {
-  const any = ["", t("any")];
   const search = element("input", { type: "search", name: "search", value: wanted.search, oninput: (event) => choose({ search: event.target.value, n: PAGE }) });
+  const options = [["worst", t("worstFirst")], ["newest", t("newestFirst")]].map(([value, text]) => element("option", { value, selected: value === wanted.order }, text));
+  const order = element("select", { name: "order", onchange: (event) => choose({ order: event.target.value, n: PAGE }) }, ...options);
   byId("filters").replaceChildren(
     element("label", { class: "search" }, t("search"), search),
-    select("diagnosis", [any, ...names("diagnosis")]),
-    select("order", [["worst", t("worstFirst")], ["newest", t("newestFirst")]]));
+    element("label", {}, t("order"), order));
 }
 
 /** Ask for the answers that fit, and draw them. */

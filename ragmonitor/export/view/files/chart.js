@@ -1,6 +1,6 @@
 // One chart as SVG: a mean over time with its interval, and a limit.
 
-import { clock, isRate, number } from "./dom.js";
+import { clock, isRate } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const STEPS_S = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600];
@@ -39,9 +39,9 @@ function area(upper, lower) {
  * Draw a chart into a box.
  *
  * `chart` holds times, mean, lower, upper and signal; `limit` is {value, text} or null; `marks` are
- * [{at_s, text}]; `read` shows the values at the pointer.
+ * [{at_s, text}].
  */
-export function draw(box, read, { chart, from, to, limit, marks, label, nothing }) {
+export function draw(box, { chart, from, to, limit, marks, label, nothing }) {
   const width = box.clientWidth, height = box.clientHeight;
   if (!width) return;
   const { times, mean, lower, upper, signal } = chart;
@@ -80,25 +80,5 @@ export function draw(box, read, { chart, from, to, limit, marks, label, nothing 
     svg.append(shape("line", { class: "limit", x1: LEFT, x2: width - RIGHT, y1: at, y2: at }));
     svg.append(shape("text", { class: "limit-text", x: LEFT + 6, y: at < TOP + 16 ? at + 15 : at - 6 }, limit.text));
   }
-  svg.addEventListener("pointermove", (event) => {
-    const time = from + ((event.offsetX - LEFT) / (width - LEFT - RIGHT)) * (to - from);
-    const distance = (n) => Math.abs(times[n] - time);
-    const near = times.reduce((best, _, n) => (distance(n) < distance(best) ? n : best), 0);
-    if (mean[near] === null || mean[near] === undefined) return;
-    read.textContent = `${clock(times[near], true)} · ${number(mean[near], signal)} (${number(lower[near], signal)} – ${number(upper[near], signal)})`;
-  });
-  svg.addEventListener("pointerleave", () => { read.textContent = ""; });
   box.replaceChildren(svg);
-}
-
-/** The interval of one number on a scale, its mean and its limit. */
-export function bar({ mean, lower, upper }, limit, isOver, most) {
-  const x = (value) => Math.min(1, value / most) * 100;
-  const svg = shape("svg", { class: "interval", viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" });
-  const over = isOver ? " over" : "";
-  svg.append(shape("rect", { class: "track", x: 0, y: 5, width: 100, height: 4 }));
-  svg.append(shape("rect", { class: `span${over}`, x: x(lower), y: 4, width: Math.max(0.8, x(upper) - x(lower)), height: 6 }));
-  svg.append(shape("rect", { class: `mean${over}`, x: Math.min(98.8, x(mean)), y: 2, width: 1.2, height: 10 }));
-  if (limit !== null) svg.append(shape("line", { class: "limit", x1: x(limit), x2: x(limit), y1: 0, y2: 14, "vector-effect": "non-scaling-stroke" }));
-  return svg;
 }

@@ -1,17 +1,17 @@
 // Asks for the state every few seconds, and shows it: the verdict first, the rest in tabs.
 
 import { drawFilters, follow, isMarked, sentence, showAnswers } from "./answers.js";
-import { bar, draw } from "./chart.js";
+import { draw } from "./chart.js";
 import { ask, bound, byId, clock, count, dollars, element, isDifference, isRate, moment, number, percent, range, renew, say, span, table, tag, zone } from "./dom.js";
 import { showIncident } from "./incident.js";
 import { called, language, list, speak, t } from "./words.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
-const SPANS_S = { "20m": 1200, "2h": 7200, "24h": 86400 };
 const FIRST = ["hallucination", "faithfulness", "answer_relevancy", "refusal"];
 const RISING_FROM = 1 / 600;
 
-const chosen = { signal: "hallucination", span: "" };
+const DAY_S = 86400;
+const chosen = { signal: "hallucination" };
 let state = null, seenAt = null, trouble = "", incident = "";
 
 const estimate = (signal, judge, window) => state.numbers.find((n) => n.signal === signal && n.judge === judge && n.window === window);
@@ -103,14 +103,12 @@ function card(signal) {
     node.append(element("span", { class: "value" }, "–"), element("span", { class: "quiet" }, t("few")));
     return node;
   }
-  const isOver = isBeyond(found, alarm), limit = alarm?.objective ?? null;
-  const most = isRate(signal) ? Math.min(1, 1.2 * Math.max(0.05, found.upper, limit ?? 0)) : 1;
+  const isOver = isBeyond(found, alarm);
   const whose = judge === "none" ? t("answerCount", { n: count(found.effective_n) }) : t("scoredCount", { n: count(found.scored), judge: called("judge", judge) });
   node.append(
     element("span", { class: `value${isOver ? " over" : ""}` }, number(found.mean, signal)),
-    bar(found, limit, isOver, most),
     element("span", { class: "quiet" }, [range(found, signal), t("lastHour"), whose].join(" · ")),
-    element("span", { class: "quiet" }, limit === null ? "" : t("limit", { bound: bound(alarm) })),
+    element("span", { class: "quiet" }, (alarm?.objective ?? null) === null ? "" : t("limit", { bound: bound(alarm) })),
     element("span", { class: "why" }, remark(found, alarm)));
   return node;
 }
@@ -143,14 +141,10 @@ function showChart() {
   if (alarm?.active && alarm.span) marks.push({ at_s: alarm.span.since_s, text: spanned(alarm) });
   const title = t("chartTitle", { signal: called("signal", chart.signal) });
   say(byId("chart-title"), title);
-  for (const button of byId("spans").children) {
-    button.setAttribute("aria-pressed", String(button.value === chart.span));
-    button.textContent = span(SPANS_S[button.value]);
-  }
   const isLimited = alarm && alarm.objective !== null && !isDifference(chart.signal);
-  draw(byId("chart"), byId("chart-read"), {
+  draw(byId("chart"), {
     chart, marks, label: title, nothing: t("nothingYet"),
-    from: Math.max(state.now_s - SPANS_S[chart.span], Math.min(state.started_s, state.now_s - 60)), to: state.now_s,
+    from: Math.max(state.now_s - DAY_S, Math.min(state.started_s, state.now_s - 60)), to: state.now_s,
     limit: isLimited ? { value: alarm.objective, text: t("limit", { bound: bound(alarm) }) } : null,
   });
 }
@@ -316,7 +310,6 @@ byId("languages").addEventListener("click", async (event) => {
   await show();
   if (state) await showAnswers(state);
 });
-byId("spans").addEventListener("click", (event) => { chosen.span = event.target.value; poll(); });
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", go);
 addEventListener("resize", () => state && place().tab === "overview" && showChart());

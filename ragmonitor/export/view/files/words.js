@@ -51,7 +51,6 @@ const TEXTS = {
   skip: ["Skip to the answers", "跳到回答列表"],
   language: ["Language", "语言"],
   sections: ["Sections", "章节"],
-  timeRange: ["Time shown", "时间范围"],
   overview: ["Overview", "概览"],
   alarms: ["Alarms", "告警"],
   signal: ["Signal", "信号"],
@@ -156,9 +155,7 @@ const TEXTS = {
 
   answers: ["Recent answers", "最近的回答"],
   search: ["Search", "搜索"],
-  by_diagnosis: ["Diagnosis", "诊断"],
-  by_order: ["Order", "排序"],
-  any: ["Any", "不限"],
+  order: ["Order", "排序"],
   worstFirst: ["Worst first", "最差优先"],
   newestFirst: ["Newest first", "最新优先"],
   shown: ["{n} of {all} kept", "保留 {all} 条，符合 {n} 条"],
@@ -208,8 +205,5 @@ export function called(table, name) {
   const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;
   return known ? known[column] : String(name).replaceAll("_", " ");
 }
-
-/** Every name of a table with what it is called. */
-export const names = (table) => Object.keys(TABLES[table]).map((name) => [name, called(table, name)]);
 
 export const list = (items) => new Intl.ListFormat(language(), { type: "conjunction" }).format(items);
