@@ -64,16 +64,6 @@ from ragmonitor.store import StoreUnavailableError, store_at
 TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
 MAX_AHEAD_S: Final = 60.0
-DISTRIBUTIONS: Final = (
-    "ragmonitor",
-    *FRAMEWORKS.values(),
-    "langchain-core",
-    "llama-index-core",
-    "litellm",
-    "opentelemetry-sdk",
-    "opentelemetry-proto",
-    "prometheus-client",
-)
 GRPC_PORT, HTTP_PORT = 4317, 4318
 START_REMEDY: Final = "correct it, or install what it needs: a monitor does not start with it"
 JUDGE_REMEDY: Final = "check the model's name, its key in the environment, and judge.api_base"
@@ -131,7 +121,6 @@ def run(options: DoctorOptions) -> int:
             {
                 "fine": not failed,
                 "settings": list(described(settings, masker)),
-                "versions": {name: _version(name) for name in DISTRIBUTIONS},
                 "checks": [asdict(check) for check in checks],
             }
         )
@@ -151,13 +140,6 @@ def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
             value = masker.value([*map(str, value)] if isinstance(value, tuple) else str(value))
         source = known.get(option.path, "default")
         yield {"name": option.name, "value": value, "source": source}
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def checked(name: str, probe: Probe) -> Check:
@@ -215,9 +197,9 @@ def _framework(name: str) -> str:
     try:
         load(name)
     except MissingDriverError as error:
-        if _version(distribution) is None:
-            return Note(f"not installed; if you need it: pip install {distribution}")
-        raise ProbeFailedError(f"{distribution} does not load", str(error)) from error
+        if any(metadata.distributions(name=distribution)):
+            raise ProbeFailedError(f"{distribution} does not load", str(error)) from error
+        return Note(f"not installed; if you need it: pip install {distribution}")
     return "integration loads"
 
 
@@ -451,8 +433,6 @@ def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
         value = "-" if row["value"] is None else str(row["value"])
         source = FILE if row["source"] == "file" else row["source"]
         typer.echo(printable(f"{row['name']:<40} {value}  ({source})"))
-    for name in DISTRIBUTIONS:
-        typer.echo(f"{name:<40} {_version(name) or '-'}")
 
 
 def _print_checks(checks: list[Check], failed: list[Check]) -> None:
