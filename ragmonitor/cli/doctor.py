@@ -173,8 +173,7 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
         )
     if settings.estimation.human_labels is not None:
         yield "estimation.human_labels", partial(_labels, settings.estimation.human_labels)
-    for trial in TRIALS:
-        yield f"judge builtin ({trial.language})", partial(read_trial, BuiltinJudge, trial)
+    yield "judge builtin", partial(read_trial, BuiltinJudge)
     if settings.judge.builtin is not None:
         yield "judge.builtin", partial(read_trial, lambda: encoder_of(settings) or BuiltinJudge())
     yield from _judges(settings)
@@ -338,34 +337,24 @@ def _writable(path: Path, variable: str, loss: str) -> str:
 # --- the judges ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """A context with one answer that it supports and one that it does not."""
-
-    language: str
-    question: str
-    context: str
-    supported: str
-    hallucinated: str
-
-
-TRIALS = (
-    Trial(
-        language="en",
-        question="When was the Eiffel Tower built, and how tall is it?",
-        context="The Eiffel Tower in Paris was built from 1887 to 1889 by the engineers of Gustave "
-        "Eiffel. It is 330 metres tall and was the tallest structure in the world until 1930.",
-        supported="The Eiffel Tower was built from 1887 to 1889.",
-        hallucinated="The Eiffel Tower was designed in Madrid by Antoni Mercadal in 1925.",
+TRIAL: Final = Interaction(
+    id="doctor",
+    query="When was the Eiffel Tower built, and how tall is it?",
+    chunks=(
+        Chunk(
+            id="doctor",
+            text="The Eiffel Tower in Paris was built from 1887 to 1889 by the engineers of "
+            "Gustave Eiffel. It is 330 metres tall and was the tallest structure in the world "
+            "until 1930.",
+        ),
     ),
-    Trial(
-        language="zh",
-        question="长城有多长？什么时候开始修建？",
-        context="长城全长约21196公里，始建于春秋战国时期，现存的大部分城墙修建于明代。",
-        supported="长城始建于春秋战国时期，全长约21196公里。",
-        hallucinated="长城全长约500公里，由意大利建筑师于1925年设计完成。",
-    ),
+    answer="The Eiffel Tower was built from 1887 to 1889. The Eiffel Tower was designed in Madrid "
+    "by Antoni Mercadal in 1925.",
+    framework="python",
+    started_ns=0,
+    ended_ns=0,
 )
+"""A context with an answer whose first sentence it supports, and whose second it does not."""
 
 
 def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
@@ -384,29 +373,17 @@ def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
     return paid_judge(alone, named)
 
 
-def read_trial(
-    make: Callable[[], Judge], trial: Trial | None = None, *, remedy: str = JUDGE_REMEDY
-) -> str:
+def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:
     """Have a judge tell the sentences of one answer apart, in one reading.
 
     Args:
         make: Makes the judge.
-        trial: The answer; None: the English one.
         remedy: What to do if the judge cannot read.
     """
-    judge, trial = make(), trial or TRIALS[0]
-    both = Interaction(
-        id="doctor",
-        query=trial.question,
-        chunks=(Chunk(text=trial.context, id="doctor"),),
-        answer=f"{trial.supported} {trial.hallucinated}",
-        framework="python",
-        started_ns=0,
-        ended_ns=0,
-    )
+    judge = make()
 
     async def assessed() -> Assessment:
-        return await judge.assess(both)
+        return await judge.assess(TRIAL)
 
     try:
         assessment = asyncio.run(assessed())

@@ -575,4 +575,3 @@ class MineOptions:
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, max=10_000, help="How many candidates at most.")
     ] = 50
-    json_output: JsonOption = False

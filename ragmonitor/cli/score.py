@@ -8,7 +8,7 @@ import json
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -35,7 +35,7 @@ from ragmonitor.offline.kept_replies import ReplyFile, replies_of
 from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
-from ragmonitor.offline.summary import EvaluatorSummary, Summary, Tally
+from ragmonitor.offline.summary import Summary, Tally
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
 from ragmonitor.runtime.imports import imported
@@ -227,7 +227,7 @@ class Scoring:
     def _print_tables(self) -> None:
         summary = self.summary
         console = new_console(err=True)
-        console.print(scores_table(summary.tally, summary.by_language))
+        console.print(scores_table(summary.tally))
         if summary.bottlenecks:
             console.print(_bottlenecks(summary.bottlenecks))
         console.print(
@@ -245,35 +245,21 @@ class Scoring:
             say(f"{end}; the same command goes on from here" if _replies(self.options) else end)
 
 
-def scores_table(tally: Tally, parts: Mapping[str, Tally]) -> Table:
-    """Return a row for each evaluator, each followed by the rows of the parts.
-
-    Args:
-        tally: Over all answers.
-        parts: Over those in each language.
-    """
+def scores_table(tally: Tally) -> Table:
+    """Return a row for each evaluator."""
     columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
     table = figures_table(*columns, texts=["not scored"])
     for row in tally.rows:
-        _add(table, row.evaluator, row)
-        for name, part in parts.items():
-            for each in part.rows:
-                if each.evaluator == row.evaluator:
-                    _add(table, f"  {name}", each, style="dim")
+        estimate = row.estimate
+        causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
+        table.add_row(
+            row.evaluator,
+            str(row.scored),
+            causes or "-",
+            f"{estimate.mean:.3f}" if estimate else "-",
+            f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
+        )
     return table
-
-
-def _add(table: Table, title: str, row: EvaluatorSummary, *, style: str | None = None) -> None:
-    estimate = row.estimate
-    causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
-    table.add_row(
-        title,
-        str(row.scored),
-        causes or "-",
-        f"{estimate.mean:.3f}" if estimate else "-",
-        f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
-        style=style,
-    )
 
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:

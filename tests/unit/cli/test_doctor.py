@@ -70,7 +70,7 @@ def test_every_judge_is_asked(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "openai/b,openai/c")
     monkeypatch.setenv("RAGMONITOR_BUDGET", "calls_per_day=9")
     found = [name for name, _ in doctor.probes(Settings.load())]
-    judges = ["builtin (en)", "builtin (zh)", "openai/a", "openai/b", "openai/c"]
+    judges = ["builtin", "openai/a", "openai/b", "openai/c"]
     assert [name for name in found if name.startswith("judge ")] == [f"judge {n}" for n in judges]
 
 
