@@ -109,7 +109,7 @@ def run(options: DoctorOptions) -> int:
         SettingsError: The settings cannot even be read.
     """
     settings = Settings.load()
-    masker = Masker(settings)
+    masker = Masker()
     logging.getLogger("ragmonitor").setLevel(logging.CRITICAL)  # the findings say it
     # A server may quote the key that it refuses.
     checks = [

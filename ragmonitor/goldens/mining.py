@@ -1,8 +1,10 @@
 """Chooses answers of live traffic that a person should make golden questions of.
 
 An answer is a candidate for one or more reasons, each with a weight from 0 to 1. Reasons take
-turns; in its turn each takes the candidate of the largest weight that is unlike all that are chosen
-or known, by `GramIndex`.
+turns; in its turn each takes the candidate with the largest maximal marginal relevance,
+`lambda * weight - (1 - lambda) * (largest similarity to what is chosen or known)`: Carbonell and
+Goldstein, "The Use of MMR, Diversity-Based Reranking" (SIGIR 1998), with similarities of
+`GramIndex`.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from ragmonitor.records import Cause, is_builtin
 from ragmonitor.runtime.feedback import joining_id
 from ragmonitor.runtime.printable import encodable
 
+LAMBDA: Final = 0.7
+"""Weight of the reason against that of being unlike what is chosen already."""
 BAD_FROM: Final = 0.5
-SAME_FROM: Final = 0.9
+SAME_FROM: Final = 0.97
 """Cosine of two questions' pieces of words from which on they are the same question."""
 NOVEL_FROM: Final = 0.6
 """Distance (1 - cosine) to the nearest other question from which on a question is novel."""
@@ -179,7 +183,7 @@ def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
                 del members[at]
             if not members or len(mined.goldens) >= n:
                 continue
-            best = max(members, key=members.__getitem__)
+            best = max(members, key=lambda at: LAMBDA * members[at] - (1 - LAMBDA) * nearest[at])
             del members[best]
             count(answers[best].question)
             mined.goldens.append(_candidate(answers[best], why[best]))

@@ -102,7 +102,7 @@ def test_no_key_is_shown(monkeypatch, name, value):
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
     monkeypatch.setenv("RAGMONITOR_BUDGET__CALLS_PER_DAY", "1")
     monkeypatch.setenv(name, value)
-    masker = Masker(Settings.load())
+    masker = Masker()
     assert HUSH not in masker.text(f"key {HUSH} at {value}: 401")
     assert HUSH not in repr(list(doctor.described(Settings.load(), masker)))
 
