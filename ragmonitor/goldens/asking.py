@@ -82,9 +82,9 @@ class Ask(Protocol):
 class Asker:
     """Asks one application, and turns whatever happens into an outcome.
 
-    A coroutine function runs on the event loop that the asker is used on: the probe's own, never
-    the host's. A plain function runs on a daemon thread for each call. One that does not return in
-    time is left to itself, and so is given up `MAX_HUNG_CALLS` times at most.
+    The application is called on a daemon thread for each question. One that does not return in time
+    is left to itself, and so is given up `MAX_HUNG_CALLS` times at most. What it returns to be
+    awaited runs on the event loop that the asker is used on: the probe's own, never the host's.
     """
 
     def __init__(self, ask: Ask, *, timeout_s: float = 60.0) -> None:
@@ -96,9 +96,6 @@ class Asker:
         """
         self._ask = ask
         self._timeout_s = timeout_s
-        self._is_async = inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(
-            getattr(type(ask), "__call__", None)  # noqa: B004 - a class's own, not whether it is
-        )
         self._hung: set[asyncio.Future[Any]] = set()
 
     async def put(self, golden: Golden) -> Interaction:
@@ -125,9 +122,6 @@ class Asker:
 
     async def _answered(self, golden: Golden) -> Any:
         with marked(golden.id):
-            if self._is_async:
-                async with asyncio.timeout(self._timeout_s):
-                    return await self._ask(golden.question)
             if len(self._hung) >= MAX_HUNG_CALLS:
                 raise AskFailedError(
                     "timeout", f"{MAX_HUNG_CALLS} earlier calls have not returned yet"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Weights
 from ragmonitor.cli.demo.documents import SETTINGS, load_documents
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
-from ragmonitor.cli.demo.traffic import PHASES, Asker, Phase, Schedule, SpoilableModel
+from ragmonitor.cli.demo.traffic import PHASES, Asker, Schedule, SpoilableModel
 from ragmonitor.cli.drivers import FRAMEWORKS, Driver, installed
 from ragmonitor.cli.incident_reports import incidents_of
 from ragmonitor.cli.monitor_client import is_free
@@ -24,7 +24,6 @@ from ragmonitor.monitor import Monitor
 from ragmonitor.records import (
     JudgeRole,
     Report,
-    SentenceVerdict,
     Verdict,
 )
 from ragmonitor.runtime.errors import InputError, SettingsError
@@ -55,20 +54,6 @@ class PhaseCounts:
         return self.bad / self.claiming if self.claiming else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadAnswer:
-    """An answer with a sentence that its chunks do not support."""
-
-    question: str
-    answer: str
-    sentence: SentenceVerdict
-    phase: Phase
-
-    def __str__(self) -> str:
-        """Return it for people."""
-        return f"  {self.question}\n    »{self.sentence.text}«  {self.sentence.verdict.value}"
-
-
 class Watcher:
     """Counts the reports of one judge by phase; an exporter of the demo's monitor."""
 
@@ -81,7 +66,8 @@ class Watcher:
         """
         self._schedule, self._role = schedule, role
         self.phases = {phase: PhaseCounts() for phase in PHASES}
-        self.worst: deque[BadAnswer] = deque(maxlen=MAX_WORST)
+        self.worst: deque[dict[str, str]] = deque(maxlen=MAX_WORST)
+        """Answers with a sentence that their chunks do not support; the newest first."""
 
     def export(self, report: Report) -> None:
         """Take in one report."""
@@ -99,13 +85,15 @@ class Watcher:
         claims = assessment.claims or ()
         bad = [each for each in claims if each.verdict is not Verdict.SUPPORTED]
         if bad and (phase == "during" or not self.worst):
-            found = BadAnswer(
-                question=interaction.query,
-                answer=interaction.answer,
-                sentence=bad[-1],
-                phase=phase,
+            self.worst.appendleft(
+                {
+                    "phase": phase,
+                    "question": interaction.query,
+                    "answer": interaction.answer,
+                    "sentence": bad[-1].text,
+                    "verdict": bad[-1].verdict.value,
+                }
             )
-            self.worst.appendleft(found)
 
     def flush(self, timeout_s: float) -> bool:
         """Have nothing to send."""
@@ -212,7 +200,7 @@ def _wait(demo: Demo, drivers: dict[str, Driver], *, quiet: bool) -> None:
     demo.asker.join(1.0)  # the page is served by then
     for line in _remarks(demo, drivers) if not quiet else ():
         say(line)
-    shown: BadAnswer | None = None
+    shown: dict[str, str] | None = None
     next_s = demo.schedule.began_s + STATUS_EVERY_S
     while demo.asker.is_alive():
         demo.asker.join(0.25)
@@ -223,7 +211,11 @@ def _wait(demo: Demo, drivers: dict[str, Driver], *, quiet: bool) -> None:
         newest = next(iter(demo.watcher.worst), None)
         if newest is not None and newest is not shown:
             shown = newest
-            say(str(newest))
+            say(_quoted(newest))
+
+
+def _quoted(bad: dict[str, str]) -> str:
+    return f"  {bad['question']}\n    »{bad['sentence']}«  {bad['verdict']}"
 
 
 def _status(demo: Demo) -> str:
@@ -259,16 +251,7 @@ def _summary(demo: Demo) -> dict[str, Any]:
         },
         "spike": {"began_s": round(began_s, 3), "ended_s": round(ended_s, 3)},
         "incident": _incident(demo, began_s),
-        "worst": [
-            {
-                "phase": bad.phase,
-                "question": bad.question,
-                "answer": bad.answer,
-                "sentence": bad.sentence.text,
-                "verdict": bad.sentence.verdict.value,
-            }
-            for bad in watcher.worst
-        ],
+        "worst": [*watcher.worst],
         "metrics_url": monitor.metrics_url,
         "seconds": round(time.time() - demo.schedule.began_s, 2),
     }
@@ -313,7 +296,7 @@ def _lines(demo: Demo, summary: dict[str, Any]) -> Iterator[str]:
         yield f"  {incident['headline']} (incident {incident['id']})"
     if demo.watcher.worst:
         yield "Sentences that no chunk supports:"
-    yield from map(str, demo.watcher.worst)
+    yield from map(_quoted, demo.watcher.worst)
     unscored = ", ".join(f"{cause} {n}" for cause, n in summary["unscored"].items()) or "none"
     yield (
         f"{summary['asked']} asked, {summary['interactions']} captured, {summary['scored']} "
