@@ -189,8 +189,8 @@ class JudgeSettings(Group):
     builtin: Any = option(
         None,
         "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
-        "classifier on this machine (answers that it does not score in time are scored by the "
-        "rules); or in Python an object with identity and assess().",
+        "classifier on this machine (the rules score what it has no time for); or in Python an "
+        "object with identity and assess().",
     )
 
     @field_validator("model")
@@ -324,10 +324,9 @@ class ContentSettings(Group):
 
     policy: Literal["all", "hashed", "none"] | None = option(
         None,
-        "Whether questions, prompts, chunks and answers leave: as they are, as keyed hashes, or "
-        "not at all. None: they go where these settings send something (files, pages, Phoenix, "
-        "Langfuse), and stand in traces where OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT "
-        "says so. Judges see them either way.",
+        "Whether texts leave: as they are, as keyed hashes, or not at all. None: they go where "
+        "these settings send something, and into traces where "
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says so. Judges see them either way.",
     )
     hash_key: SecretStr | None = option(
         None,
@@ -337,9 +336,9 @@ class ContentSettings(Group):
     )
     redaction: Parts = option(
         ("secrets",),
-        "What is replaced in every text before judges and exporters see it: 'secrets' (keys, "
-        "tokens, passwords), 'personal' (names, addresses and numbers of people), or in Python "
-        "functions from a text to a text, which come last; 'none' for nothing.",
+        "What is replaced in every text before judges and exporters see it: 'secrets', 'personal' "
+        "(names, addresses and numbers of people), or in Python functions from a text to a text, "
+        "which come last; 'none' for nothing.",
     )
 
     @property
@@ -398,10 +397,9 @@ class AlarmSettings(Group):
     )
     notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(
         (),
-        "Who is told of incidents: addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams, e-mail "
-        "or any webhook, as the library apprise writes them ('slack://A/B/C'), in a text separated "
-        "by spaces; told when an alarm is raised, its cause is named, it is still on, and it is "
-        "cleared. Needs the extra `notify`.",
+        "Where notices of incidents go: addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams, "
+        "e-mail or any webhook, as the library apprise writes them ('slack://A/B/C'), in a text "
+        "separated by spaces. Needs the extra `notify`.",
     )
     notify_language: Literal["en", "zh"] = option("en", "Language of the notices.")
 
@@ -413,9 +411,8 @@ class EstimationSettings(Group):
 
     group_by: Names = option(
         ("language", "model", "latency_s"),
-        "Parts of the traffic that get a hallucination rate of their own: 'language', "
-        "'model', 'latency_s' (bands of the time to the last token), or attributes of interactions "
-        "(route, version, ...); 'none' for nothing.",
+        "Parts of the traffic that get a hallucination rate of their own: 'language', 'model', "
+        "'latency_s', or attributes of interactions (route, ...); 'none' for nothing.",
     )
     compare_by: Names = option(
         ("service_version",),
@@ -425,9 +422,8 @@ class EstimationSettings(Group):
     )
     prices: Names = option(
         (),
-        "What models cost, the application's and the judge's, in US dollars per million tokens: "
-        "'my-model=0.5/1.5', input and output. Others have the price of litellm's table, where it "
-        "is installed.",
+        "What models cost in US dollars per million tokens of input and output: "
+        "'my-model=0.5/1.5'. Others have the price of litellm's table, where it is installed.",
     )
 
 
@@ -464,8 +460,8 @@ class ServerSettings(Group):
     )
     ui: bool = option(
         False,
-        "Serve a page of the numbers, the alarms and the worst answers beside /metrics; on another "
-        "address than loopback only with server.token.",
+        "Serve a page of the numbers, the alarms and the worst answers beside /metrics; beyond "
+        "loopback only with server.token.",
     )
     ui_trace_url: str | None = option(
         None,
@@ -480,14 +476,13 @@ class ServerSettings(Group):
 
     feedback: bool = option(
         False,
-        "Take people's feedback by POST at /ragmonitor/feedback; on another address than loopback "
-        "only with server.token.",
+        "Take people's feedback by POST at /ragmonitor/feedback; beyond loopback only with "
+        "server.token.",
     )
     token: SecretStr | None = option(
         None,
         "What a client must show to see the page (once as /?token=...), to give feedback, or to "
-        "send spans to `ragmonitor receive`: 'Authorization: Bearer ...'. None: whoever is on this "
-        "machine may.",
+        "send spans: 'Authorization: Bearer ...'. None: no authentication for local clients.",
         min_length=16,
     )
 
@@ -570,10 +565,10 @@ class Settings(Group):
     budget: Budget = Field(default_factory=Budget)
     objectives: Annotated[dict[str, float], BeforeValidator(_by_signal)] = option(
         dict,
-        "What is accepted, by signal: a hallucination rate of at most 0.05, a mean faithfulness of "
-        "at least 0.9: 'hallucination=0.05,faithfulness=0.9'; a bare number is the hallucination "
-        "rate. What is not given is learned from 1,000 verdicts and whole days. The rules of the "
-        "built-in judge alone hold no such limit: it is refused.",
+        "What is accepted, by signal: 'hallucination=0.05,faithfulness=0.9' is a hallucination "
+        "rate of at most 0.05 and a mean faithfulness of at least 0.9; a bare number is the "
+        "hallucination rate. What is not given is learned from 1,000 verdicts and whole days. "
+        "Refused where the rules of the built-in judge score alone.",
     )
     evaluators: Parts = option(
         (),
@@ -587,11 +582,10 @@ class Settings(Group):
     )
     state: StatePlace = option(
         None,
-        "A file (or a folder, which gets one) in which sums, alarms, the budget and what was "
-        "learned outlive restarts; the processes of a machine that name the same one share them, "
-        "and any of them shows the counts of all. Processes of several machines share a Redis "
-        "server instead ('redis://host:6379/0', with TLS 'rediss://...'). None: each process has "
-        "its own, for its lifetime.",
+        "A file (or a folder, which gets one) in which sums, alarms and the budget outlive "
+        "restarts; the processes of a machine that name the same one share them. Processes of "
+        "several machines share a Redis server instead ('redis://host:6379/0', with TLS "
+        "'rediss://...'). None: each process has its own, for its lifetime.",
     )
     content: ContentSettings = Field(default_factory=ContentSettings)
     send_to: SecretStr | None = option(
@@ -602,11 +596,10 @@ class Settings(Group):
     )
     worker: Literal["thread", "process"] | None = option(
         None,
-        "Where answers are scored and exported: on a thread of the application, or in a process of "
-        "its own, `ragmonitor worker`, which the monitor starts (`process`). None: in a process "
-        "where a model judges, which takes seconds to import, else on a thread. What a worker "
-        "cannot import, such as a judge that is an object of `__main__`, keeps the work on a "
-        "thread; one line of the log says so.",
+        "Where answers are scored and exported: on a thread of the application, or in a process "
+        "that the monitor starts, `ragmonitor worker`. None: in a process where a model judges, "
+        "which takes seconds to import, else on a thread. What a worker cannot import, such as a "
+        "judge that is an object of `__main__`, keeps the work on a thread; the log says so.",
     )
     server: ServerSettings = Field(default_factory=ServerSettings)
     # What is changed later, if ever.

@@ -62,16 +62,6 @@ from ragmonitor.store import Memory, StoreUnavailableError, store_at
 TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
 MAX_AHEAD_S: Final = 60.0
-DISTRIBUTIONS: Final = (
-    "ragmonitor",
-    *FRAMEWORKS.values(),
-    "langchain-core",
-    "llama-index-core",
-    "litellm",
-    "opentelemetry-sdk",
-    "opentelemetry-proto",
-    "prometheus-client",
-)
 GRPC_PORT, HTTP_PORT = 4317, 4318
 START_REMEDY: Final = "correct it, or install what it needs: a monitor does not start with it"
 JUDGE_REMEDY: Final = "check the model's name, its key in the environment, and judge.api_base"
@@ -117,7 +107,7 @@ def run(options: DoctorOptions) -> int:
         SettingsError: The settings cannot even be read.
     """
     settings = Settings.load()
-    masker = Masker(settings)
+    masker = Masker()
     logging.getLogger("ragmonitor").setLevel(logging.CRITICAL)  # the findings say it
     # A server may quote the key that it refuses.
     checks = [
@@ -129,7 +119,6 @@ def run(options: DoctorOptions) -> int:
             {
                 "fine": not failed,
                 "settings": list(described(settings, masker)),
-                "versions": {name: _version(name) for name in DISTRIBUTIONS},
                 "checks": [asdict(check) for check in checks],
             }
         )
@@ -149,13 +138,6 @@ def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
             value = masker.value([*map(str, value)] if isinstance(value, tuple) else str(value))
         source = known.get(option.path, "default")
         yield {"name": option.name, "value": value, "source": source}
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def checked(name: str, probe: Probe) -> Check:
@@ -187,8 +169,7 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
             "state",
             partial(_state, place if isinstance(place, Path) else place.get_secret_value()),
         )
-    for trial in TRIALS:
-        yield f"judge builtin ({trial.language})", partial(read_trial, BuiltinJudge, trial)
+    yield "judge builtin", partial(read_trial, BuiltinJudge)
     if settings.judge.builtin is not None:
         yield "judge.builtin", partial(read_trial, lambda: encoder_of(settings) or BuiltinJudge())
     yield from _judges(settings)
@@ -215,9 +196,9 @@ def _framework(name: str) -> str:
     try:
         load(name)
     except MissingDriverError as error:
-        if _version(distribution) is None:
-            return Note(f"not installed; if you need it: pip install {distribution}")
-        raise ProbeFailedError(f"{distribution} does not load", str(error)) from error
+        if any(metadata.distributions(name=distribution)):
+            raise ProbeFailedError(f"{distribution} does not load", str(error)) from error
+        return Note(f"not installed; if you need it: pip install {distribution}")
     return "integration loads"
 
 
@@ -351,34 +332,24 @@ def _writable(path: Path, variable: str, loss: str) -> str:
 # --- the judges ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """A context with one answer that it supports and one that it does not."""
-
-    language: str
-    question: str
-    context: str
-    supported: str
-    hallucinated: str
-
-
-TRIALS = (
-    Trial(
-        language="en",
-        question="When was the Eiffel Tower built, and how tall is it?",
-        context="The Eiffel Tower in Paris was built from 1887 to 1889 by the engineers of Gustave "
-        "Eiffel. It is 330 metres tall and was the tallest structure in the world until 1930.",
-        supported="The Eiffel Tower was built from 1887 to 1889.",
-        hallucinated="The Eiffel Tower was designed in Madrid by Antoni Mercadal in 1925.",
+TRIAL: Final = Interaction(
+    id="doctor",
+    query="When was the Eiffel Tower built, and how tall is it?",
+    chunks=(
+        Chunk(
+            id="doctor",
+            text="The Eiffel Tower in Paris was built from 1887 to 1889 by the engineers of "
+            "Gustave Eiffel. It is 330 metres tall and was the tallest structure in the world "
+            "until 1930.",
+        ),
     ),
-    Trial(
-        language="zh",
-        question="长城有多长？什么时候开始修建？",
-        context="长城全长约21196公里，始建于春秋战国时期，现存的大部分城墙修建于明代。",
-        supported="长城始建于春秋战国时期，全长约21196公里。",
-        hallucinated="长城全长约500公里，由意大利建筑师于1925年设计完成。",
-    ),
+    answer="The Eiffel Tower was built from 1887 to 1889. The Eiffel Tower was designed in Madrid "
+    "by Antoni Mercadal in 1925.",
+    framework="python",
+    started_ns=0,
+    ended_ns=0,
 )
+"""A context with an answer whose first sentence it supports, and whose second it does not."""
 
 
 def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
@@ -396,29 +367,17 @@ def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
     return paid_judge(alone, named)
 
 
-def read_trial(
-    make: Callable[[], Judge], trial: Trial | None = None, *, remedy: str = JUDGE_REMEDY
-) -> str:
+def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:
     """Have a judge tell the sentences of one answer apart, in one reading.
 
     Args:
         make: Makes the judge.
-        trial: The answer; None: the English one.
         remedy: What to do if the judge cannot read.
     """
-    judge, trial = make(), trial or TRIALS[0]
-    both = Interaction(
-        id="doctor",
-        query=trial.question,
-        chunks=(Chunk(text=trial.context, id="doctor"),),
-        answer=f"{trial.supported} {trial.hallucinated}",
-        framework="python",
-        started_ns=0,
-        ended_ns=0,
-    )
+    judge = make()
 
     async def assessed() -> Assessment:
-        return await judge.assess(both)
+        return await judge.assess(TRIAL)
 
     try:
         assessment = asyncio.run(assessed())
@@ -445,8 +404,6 @@ def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
         value = "-" if row["value"] is None else str(row["value"])
         source = FILE if row["source"] == "file" else row["source"]
         typer.echo(printable(f"{row['name']:<40} {value}  ({source})"))
-    for name in DISTRIBUTIONS:
-        typer.echo(f"{name:<40} {_version(name) or '-'}")
 
 
 def _print_checks(checks: list[Check], failed: list[Check]) -> None:

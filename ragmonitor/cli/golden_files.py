@@ -150,18 +150,6 @@ def mine_traffic(options: MineOptions) -> int:
         add_goldens(options.output, mined.goldens)
     written = len(mined.goldens)
     found = {name: n for name, n in mined.found.items() if n}
-    if options.json_output:
-        print_json(
-            {
-                "output": str(options.output),
-                "answers": len(traffic.answers),
-                "without_text": traffic.without_text,
-                "bad_lines": traffic.bad_lines,
-                "found": found,
-                "written": written,
-            }
-        )
-        return FINE if written else SOMETHING_WRONG
     reasons = ", ".join(f"{name} {n}" for name, n in found.items()) or "none"
     say(f"{len(traffic.answers)} answers; reasons: {reasons}")
     if traffic.without_text:

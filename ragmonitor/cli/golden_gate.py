@@ -117,8 +117,8 @@ def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseCompariso
         print_json(as_json(scored, comparison))
     elif comparison is not None:
         say(headline(comparison))
-        for line in not_counted(comparison):
-            say(f"  {line}")
+        if uncounted := not_counted(comparison):
+            say(f"  {uncounted}")
         for change in ("broken", "flaky", "fixed"):
             for each in comparison.of(change):
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")

@@ -1,4 +1,4 @@
-"""Removes the keys in settings and environment variables from texts for people."""
+"""Removes the keys in environment variables from texts for people."""
 
 from __future__ import annotations
 
@@ -7,30 +7,21 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import SecretStr
-
 from ragmonitor.export.content import with_texts
 from ragmonitor.redaction import without_secrets
 from ragmonitor.runtime.addresses import HIDDEN, secrets_of, shown
-from ragmonitor.settings import OPTIONS, Settings
 
-MIN_CHARACTERS = 4
-"""Minimum length of a secret in a setting; a shorter text would match ordinary words."""
-MIN_VARIABLE_CHARACTERS = 8
+MIN_CHARACTERS = 8
+"""Minimum length of a key; a shorter text would match ordinary words."""
 _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|HEADERS")
 
 
 class Masker:
-    """Replaces every known key: a server may quote the key that it refuses."""
+    """Replaces every key in a variable: a server may quote the key that it refuses."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        """Collect the keys.
-
-        Args:
-            settings: Settings with keys; None: only variables are read.
-        """
-        known = {*_of_variables(), *(() if settings is None else _of_settings(settings))}
-        self._known = sorted(known, key=len, reverse=True)
+    def __init__(self) -> None:
+        """Collect the keys."""
+        self._known = sorted({*_of_variables()}, key=len, reverse=True)
 
     def text(self, text: str) -> str:
         """Return a text without keys."""
@@ -43,18 +34,6 @@ class Masker:
         return with_texts(value, self.text)
 
 
-def _of_settings(settings: Settings) -> Iterator[str]:
-    for option in OPTIONS:
-        value = option.value(settings)
-        secrets: list[str] = []
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, SecretStr):
-                secrets.append(each.get_secret_value())
-            elif isinstance(each, str):
-                secrets += secrets_of(each)
-        yield from (secret for secret in secrets if len(secret) >= MIN_CHARACTERS)
-
-
 def _of_variables() -> Iterator[str]:
     for name, value in os.environ.items():
         secrets = secrets_of(value) if "//" in value else []
@@ -63,4 +42,4 @@ def _of_variables() -> Iterator[str]:
             if "HEADERS" in name:  # `authorization=Bearer%20key,x-api-key=key`
                 values = (pair.partition("=")[2] for pair in value.split(","))
                 secrets += [part for each in values for part in re.split(r"\s|%20", each)]
-        yield from (secret for secret in secrets if len(secret) >= MIN_VARIABLE_CHARACTERS)
+        yield from (secret for secret in secrets if len(secret) >= MIN_CHARACTERS)

@@ -148,14 +148,14 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
-    """Check settings, versions, endpoints, and whether the judges recognise a hallucination.
+    """Check settings, endpoints, and whether the judges recognise a hallucination.
 
     One call is made to each judge that the settings name, and its cost is shown. Exit code 1 if a
     probe failed.
     """
 
     settings: Annotated[
-        bool, typer.Option("--settings", help="Show the settings in force and versions, too.")
+        bool, typer.Option("--settings", help="Show the settings in force, too.")
     ] = False
     json_output: JsonOption = False
 
@@ -523,7 +523,7 @@ class GenerateOptions:
     A question is kept if its chunk alone answers it as its reference answer does. One in five is
     to be unanswerable, and is kept if no chunk that is near answers it. The rest is dropped, with
     the reason. Each reply is kept, so that a run that was interrupted or has spent its budget goes
-    on and pays nothing twice.
+    on and pays nothing twice. The budget is for all runs with one output together.
     """
 
     documents: Annotated[
@@ -545,13 +545,8 @@ class GenerateOptions:
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, max=10_000, help="How many questions.")
     ] = 100
-    budget_usd: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Most that all runs with this output may spend, in dollars."),
-    ] = None
-    budget_tokens: Annotated[
-        int | None, typer.Option(min=0, help="Most tokens that all runs with this output may use.")
-    ] = None
+    budget_usd: BudgetUsdOption = None
+    budget_tokens: BudgetTokensOption = None
     api_base: ApiBaseOption = None
     json_output: JsonOption = False
 
@@ -580,4 +575,3 @@ class MineOptions:
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, max=10_000, help="How many candidates at most.")
     ] = 50
-    json_output: JsonOption = False

@@ -217,24 +217,12 @@ class Scoring:
 
     def print_summary(self) -> None:
         """Show the summary."""
-        if self.options.json_output:
-            self._print_json_summary()
+        if self.options.json_output and self.options.output is not None:
+            print_json(self.summary.as_json())
+        elif self.options.json_output:
+            say(json.dumps(self.summary.as_json(), ensure_ascii=False))
         elif not self.options.quiet:
             self._print_tables()
-
-    def _print_json_summary(self) -> None:
-        record = self.summary.as_json()
-        budget = self.scorer.budget
-        if budget is not None:
-            record["budget"] = {
-                "total": budget.capacity,
-                "unit": budget.unit,
-                "is_spent": self.scorer.run_budget.is_spent,
-            }
-        if self.options.output is not None:
-            print_json(record)
-        else:
-            say(json.dumps(record, ensure_ascii=False))
 
     def _print_tables(self) -> None:
         summary = self.summary

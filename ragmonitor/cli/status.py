@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -66,29 +66,23 @@ def _is_complete(records: list[dict[str, Any]], captured: list[int]) -> bool:
 def _watch(url: str, page: Page) -> int:
     """Print the screen, then new answers as they come, and the screen anew when alarms change."""
     alarms: list[bool] | None = None
-    seen: deque[str] | None = None
-    problem = ""
+    seen: set[str] | None = None
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             try:
                 records = numbers(url)
                 newest = page.answers(order="newest", n=MAX_NEWEST)["answers"][::-1]
-                problem = ""
             except InputError as error:
-                if str(error) != problem:
-                    problem = str(error)
-                    say(problem)
+                say(str(error))
                 time.sleep(EVERY_S)
                 continue
             now = [alarm["active"] for each in records for alarm in each["alarms"]]
             if now != alarms:
                 alarms = now
                 _print(lines([each | _of_page(page, each["service"]) for each in records]))
-            if seen is None:  # an answer that was there before is not new
-                seen = deque((each["id"] for each in newest), maxlen=10_000)
-            new = [each for each in newest if each["id"] not in seen]
-            seen.extend(each["id"] for each in new)
-            _print(map(_answer_line, new))
+            if seen is not None:  # an answer that was there before is not new
+                _print(_answer_line(each) for each in newest if each["id"] not in seen)
+            seen = {each["id"] for each in newest}
             time.sleep(EVERY_S)
     return FINE
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
 import os
@@ -36,25 +35,14 @@ EXIT_CODES = (
 def prepare_streams() -> None:
     """Have the standard streams take every text.
 
-    One that is closed becomes the null device, before a file that is opened takes its number. What
-    standard output's encoding lacks is written as JSON's escape, so that JSON stays JSON.
+    One that is closed becomes the null device, before a file that is opened takes its number.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # It stays open as long as the process.
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
-    codecs.register_error(_ESCAPE, _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=_ESCAPE)
-
-
-_ESCAPE = "ragmonitor.escape"
-
-
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def say(message: str) -> None:
@@ -75,7 +63,8 @@ def usage_text(usage: JudgeUsage) -> str:
 
 def print_json(value: Any) -> None:
     """Write one JSON object on one line of standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False))
+    is_unicode = "utf" in (sys.stdout.encoding or "").lower()
+    typer.echo(json.dumps(value, ensure_ascii=not is_unicode))
 
 
 def new_console(*, err: bool = False) -> Console:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ragmonitor.evaluators.retrieval import reference_matches
 from ragmonitor.goldens.asking import Reply, chunks_of, interaction_of
-from ragmonitor.goldens.golden import Golden, ReferenceChunk
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.goldens.scored_runs import shortcomings
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies, key_of
@@ -146,7 +146,7 @@ class AnswerAssertions:
     def assert_retrieves(
         self,
         chunks: Iterable[Any],
-        expected: Golden | Sequence[ReferenceChunk | Chunk | str],
+        expected: Golden | Sequence[Chunk | str],
         *,
         at_least: float = 1.0,
     ) -> None:
@@ -165,13 +165,8 @@ class AnswerAssertions:
         """
         __tracebackhide__ = True
         if isinstance(expected, Golden):
-            wanted = expected.reference_chunks
-        else:
-            references = [
-                Chunk(text=e.text, id=e.id) if isinstance(e, ReferenceChunk) else e
-                for e in expected
-            ]
-            wanted = chunks_of(references)
+            expected = expected.reference_chunks
+        wanted = chunks_of(expected)
         if not wanted:
             raise NotJudgedError("there are no reference chunks to be retrieved")
         retrieved = chunks_of(chunks)

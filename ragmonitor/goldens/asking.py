@@ -9,9 +9,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import quote, urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from urllib.parse import quote, urlsplit
 
 from ragmonitor.capture.coercion import chunk_in, finite, member_of, text_in
 from ragmonitor.capture.probe_mark import current_mark, marked
@@ -38,18 +37,14 @@ _ANSWERS: Final = ("answer", "response", "result", "output")
 _CHUNKS: Final = ("chunks", "contexts", "context", "source_documents", "source_nodes")
 
 
-class AskError(StrEnum):
-    """Why a question got no answer."""
-
-    REFUSED = "refused"
-    """No connection could be made."""
-    TIMEOUT = "timeout"
-    HTTP_STATUS = "http_status"
-    """The service answered with a status from 300; no redirection is followed."""
-    NO_ANSWER = "no_answer"
-    """There is no text where the answer should be."""
-    EXCEPTION = "exception"
-    """The callable raised."""
+AskError = Literal[
+    "refused",  # no connection could be made
+    "timeout",
+    "http_status",  # the service answered with a status from 300; no redirection is followed
+    "no_answer",  # there is no text where the answer should be
+    "exception",  # the callable raised
+]
+"""Why a question got no answer."""
 
 
 class AskFailedError(RagMonitorError):
@@ -84,41 +79,12 @@ class Ask(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One golden question that was put to the application, and what came of it."""
-
-    golden: Golden
-    interaction: Interaction | None
-    """Question, answer and chunks with the golden's reference; None: there was no answer."""
-    error: AskError | None = None
-    """Why not; None: there is an answer."""
-    detail: str = ""
-    """The failure in one line, for people."""
-    seconds: float
-    """From the question to the answer or failure, over all attempts."""
-
-    @property
-    def outcome(self) -> str:
-        """`answered`, or the failure's kind."""
-        return "answered" if self.error is None else self.error.value
-
-    def record(self) -> Interaction:
-        """Return the interaction, also where asking failed: one with the status `error`."""
-        if self.interaction is not None:
-            return self.interaction
-        error = f"{self.outcome}: {self.detail}"
-        return interaction_of(
-            self.golden, Reply(answer=""), seconds=self.seconds, outcome=self.outcome, error=error
-        )
-
-
 class Asker:
     """Asks one application, and turns whatever happens into an outcome.
 
-    A coroutine function runs on the event loop that the asker is used on: the probe's own, never
-    the host's. A plain function runs on a daemon thread for each call. One that does not return in
-    time is left to itself, and so is given up `MAX_HUNG_CALLS` times at most.
+    The application is called on a daemon thread for each question. One that does not return in time
+    is left to itself, and so is given up `MAX_HUNG_CALLS` times at most. What it returns to be
+    awaited runs on the event loop that the asker is used on: the probe's own, never the host's.
     """
 
     def __init__(self, ask: Ask, *, timeout_s: float = 60.0) -> None:
@@ -130,40 +96,35 @@ class Asker:
         """
         self._ask = ask
         self._timeout_s = timeout_s
-        self._is_async = inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(
-            getattr(type(ask), "__call__", None)  # noqa: B004 - a class's own, not whether it is
-        )
         self._hung: set[asyncio.Future[Any]] = set()
 
-    async def put(self, golden: Golden) -> Asked:
-        """Return what came of one question; raises only what ends the running task."""
+    async def put(self, golden: Golden) -> Interaction:
+        """Return what came of one question: an answer, or an interaction with the status `error`.
+
+        Raises only what ends the running task.
+        """
         began = time.monotonic()
+        reply, outcome, detail = Reply(answer=""), "answered", ""
         try:
             reply = reply_of(await self._answered(golden))
         except AskFailedError as error:
-            kind, detail = error.kind, error.detail
+            outcome, detail = error.kind, error.detail
         except TimeoutError:
-            kind, detail = AskError.TIMEOUT, f"no answer within {self._timeout_s:g} s"
+            outcome, detail = "timeout", f"no answer within {self._timeout_s:g} s"
         except BaseException as error:
             if ends_the_task(error):
                 raise
-            kind, detail = AskError.EXCEPTION, f"{type(error).__name__}: {error}"
-        else:
-            seconds = time.monotonic() - began
-            interaction = interaction_of(golden, reply, seconds=seconds)
-            return Asked(golden=golden, interaction=interaction, seconds=seconds)
+            outcome, detail = "exception", f"{type(error).__name__}: {error}"
         detail = encodable(" ".join(detail.split())[:300])
         seconds = time.monotonic() - began
-        return Asked(golden=golden, interaction=None, error=kind, detail=detail, seconds=seconds)
+        failure = "" if outcome == "answered" else f"{outcome}: {detail}"
+        return interaction_of(golden, reply, seconds=seconds, outcome=outcome, error=failure)
 
     async def _answered(self, golden: Golden) -> Any:
         with marked(golden.id):
-            if self._is_async:
-                async with asyncio.timeout(self._timeout_s):
-                    return await self._ask(golden.question)
             if len(self._hung) >= MAX_HUNG_CALLS:
                 raise AskFailedError(
-                    AskError.TIMEOUT, f"{MAX_HUNG_CALLS} earlier calls have not returned yet"
+                    "timeout", f"{MAX_HUNG_CALLS} earlier calls have not returned yet"
                 )
             call = asyncio.ensure_future(apart(self._ask, golden.question))
             # Counted until it returns: a callable that hangs must not collect threads.
@@ -182,7 +143,7 @@ class Asker:
 async def ask_each(
     asker: Asker,
     goldens: Iterable[Golden],
-    put: Callable[[int, Asked], object],
+    put: Callable[[int, Interaction], object],
     *,
     concurrency: int,
     pause_s: Callable[[], float] = lambda: 0.0,
@@ -220,9 +181,9 @@ async def ask_each(
 
 async def ask_all(
     ask: Ask, goldens: Iterable[Golden], *, timeout_s: float = 60.0, concurrency: int = 4
-) -> list[Asked]:
+) -> list[Interaction]:
     """Return what came of each question, in order; arguments as of `Asker` and `ask_each`."""
-    came: dict[int, Asked] = {}
+    came: dict[int, Interaction] = {}
     asker = Asker(ask, timeout_s=timeout_s)
     await ask_each(asker, goldens, came.__setitem__, concurrency=concurrency)
     return [came[position] for position in sorted(came)]
@@ -272,10 +233,9 @@ class HttpAsk:
         reply = self._posted({self.question_field: question})
         answer = _searched(self.answer_path, reply)
         if not isinstance(answer, str):
-            raise AskFailedError(
-                AskError.NO_ANSWER,
-                f"{self.answer_path} is {_kind(answer)}; the reply has {_fields(reply)}",
-            )
+            fields = ", ".join(map(repr, reply))[:200] if isinstance(reply, dict) else "none"
+            problem = f"{self.answer_path} is {_kind(answer)}; fields of the reply: {fields}"
+            raise AskFailedError("no_answer", problem)
         if not self.contexts_path:
             return Reply(answer=answer)
         contexts = _searched(self.contexts_path, reply)
@@ -309,9 +269,9 @@ class HttpAsk:
                 redirect=False,
                 preload_content=False,
             ) as response:
-                return _json_of(response, self.url)
+                return _json_of(response)
         except urllib3.exceptions.HTTPError as error:
-            kind = AskError.TIMEOUT if "timed out" in str(error) else AskError.REFUSED
+            kind: AskError = "timeout" if "timed out" in str(error) else "refused"
             raise AskFailedError(kind, f"{type(error).__name__}: {error}") from error
         finally:
             pool.clear()
@@ -324,10 +284,8 @@ def reply_of(value: Any) -> Reply:
         AskFailedError: There is no text in it, or an empty one.
     """
     reply = value if isinstance(value, Reply) else _reply_in(value)
-    if not isinstance(reply.answer, str):
-        raise AskFailedError(AskError.NO_ANSWER, f"the answer is {_kind(reply.answer)}")
     if not reply.answer.strip():
-        raise AskFailedError(AskError.NO_ANSWER, "the answer is empty")
+        raise AskFailedError("no_answer", "the answer is empty")
     return reply
 
 
@@ -335,13 +293,10 @@ def _reply_in(value: Any) -> Reply:
     if isinstance(value, str):
         return Reply(answer=value)
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
-        raise AskFailedError(AskError.NO_ANSWER, "a stream; return the whole answer instead")
+        raise AskFailedError("no_answer", "a stream; return the whole answer instead")
     answer = _first(value, _ANSWERS, str)
     if answer is None:
-        raise AskFailedError(
-            AskError.NO_ANSWER,
-            f"a {type(value).__name__} without a text under {', '.join(_ANSWERS)}",
-        )
+        raise AskFailedError("no_answer", f"{_kind(value)} without a text as answer")
     chunks = _first(value, _CHUNKS, list | tuple)
     return Reply(answer=answer, chunks=None if chunks is None else chunks_of(chunks))
 
@@ -440,36 +395,26 @@ def _mark_headers() -> dict[str, str]:
     return {PROBE_HEADER: golden, "baggage": f"{PROBE_BAGGAGE}={golden}"}
 
 
-def _json_of(response: BaseHTTPResponse, url: str) -> Any:
+def _json_of(response: BaseHTTPResponse) -> Any:
     """Return a reply's JSON.
 
     Raises:
         AskFailedError: Its status is from 300, or it is no JSON.
     """
-    if 300 <= response.status < 400:
-        # Followed, all headers but `Authorization` would go to whatever address that is.
-        place = shown(urljoin(url, response.headers.get("Location", "")))
-        raise AskFailedError(AskError.HTTP_STATUS, f"{response.status}: it has moved to {place}")
-    if response.status >= 400:
-        raise AskFailedError(AskError.HTTP_STATUS, f"{response.status} {response.reason}")
+    if response.status >= 300:
+        raise AskFailedError("http_status", f"{response.status} {response.reason}")
     data = response.read(MAX_REPLY_BYTES + 1, decode_content=True)
     if len(data) > MAX_REPLY_BYTES:
-        raise AskFailedError(AskError.NO_ANSWER, f"longer than {MAX_REPLY_BYTES} bytes")
+        raise AskFailedError("no_answer", f"longer than {MAX_REPLY_BYTES} bytes")
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise AskFailedError(AskError.NO_ANSWER, f"the reply is no JSON: {error}") from error
+        raise AskFailedError("no_answer", f"the reply is no JSON: {error}") from error
 
 
 def _first(value: Any, names: Sequence[str], kind: Any) -> Any:
     members = (member_of(value, name) for name in names)
     return next((each for each in members if isinstance(each, kind)), None)
-
-
-def _fields(reply: Any) -> str:
-    if isinstance(reply, dict):
-        return "the fields " + (", ".join(map(repr, list(reply)[:8])) or "(none)")
-    return f"no fields: it is {_kind(reply)}"
 
 
 def _kind(value: Any) -> str:

@@ -29,14 +29,10 @@ def headline(comparison: ReleaseComparison) -> str:
     return f"{text}; {comparison.why}" if comparison.why else text
 
 
-def not_counted(comparison: ReleaseComparison) -> list[str]:
-    """Return how many questions do not count, a line for each reason."""
-    reasons = (
-        (comparison.only_baseline, "were answered by the baseline only"),
-        (comparison.only_candidate, "were answered by the release only"),
-        (comparison.edited, "were edited since the baseline was saved"),
-    )
-    return [f"{n} questions {reason}, and do not count" for n, reason in reasons if n]
+def not_counted(comparison: ReleaseComparison) -> str:
+    """Return how many questions do not count; empty: all do."""
+    n = comparison.uncounted
+    return f"not asked of both in the same words, and not counted: {n} questions" if n else ""
 
 
 def said(difference: Difference) -> str:
@@ -68,7 +64,7 @@ def markdown(comparison: ReleaseComparison) -> str:
         ("Fixed", comparison.of("fixed")),
     ):
         lines += _question_lines(title, changes)
-    lines += [f"{line}." for line in not_counted(comparison)]
+    lines.append(not_counted(comparison))
     return "\n".join(lines).rstrip() + "\n"
 
 

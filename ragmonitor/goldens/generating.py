@@ -18,16 +18,17 @@ from typing import Any, Final, Literal
 
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.golden_prompts import (
+    COMPARE,
+    READ,
+    WRITE_ANSWERED,
+    WRITE_UNANSWERED,
     Task,
-    compare_task,
     prompts_version,
-    read_task,
-    write_task,
 )
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.kept_replies import KeepingJudge
-from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage, Language
+from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError, RagMonitorError, SettingsError
 from ragmonitor.sampling import RunBudget, TotalBudget, spent_in
 
@@ -124,7 +125,7 @@ class PaidModel:
         """
         nothing_read = Assessment(
             judge=self._judge.identity,
-            language="zh" if shown.name == "zh" else "en",
+            language="en",
             sentences=(),
             answer_relevancy=None,
             evasive=None,
@@ -231,21 +232,20 @@ class _Maker:
 
     async def made(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
         """Return a question that passed its checks. Raises why there is none."""
-        language = splitter.language(chunk.text)
-        golden = await self._written(chunk, language, kind)
+        golden = await self._written(chunk, kind)
         if golden.id in self._known:
             self._known.remove(golden.id)  # a second time it is a duplicate
             return golden
         if self._made.similarity(_text_of(golden)) >= DUPLICATE_FROM:
             raise _DroppedError("duplicate")
         self._made.add(_text_of(golden))
-        await self._check(golden, chunk, language)
+        await self._check(golden, chunk)
         return golden
 
-    async def _written(self, chunk: ReferenceChunk, language: Language, kind: GoldenKind) -> Golden:
+    async def _written(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
         is_answered = kind == "single_fact"
-        task = write_task(language, is_answered=is_answered)
-        reply = await self._model.ask(task, _shown(language, chunks=[chunk]))
+        task = WRITE_ANSWERED if is_answered else WRITE_UNANSWERED
+        reply = await self._model.ask(task, _shown(chunks=[chunk]))
         question, answer = _text(reply, "question"), _text(reply, "answer")
         if not question:
             raise _DroppedError("nothing_to_ask")
@@ -253,7 +253,8 @@ class _Maker:
             raise _DroppedError("unreadable")
         # A Chinese question may hold many English names.
         has_chinese = any("\u4e00" <= each <= "\u9fff" for each in question)
-        if not (has_chinese if language == "zh" else splitter.language(question) == "en"):
+        is_chinese = splitter.language(chunk.text) == "zh"
+        if not (has_chinese if is_chinese else splitter.language(question) == "en"):
             raise _DroppedError("wrong_language")
         return Golden(
             question=question,
@@ -263,13 +264,13 @@ class _Maker:
             source=f"generated:{self._model.name}",
         )
 
-    async def _check(self, golden: Golden, chunk: ReferenceChunk, language: Language) -> None:
+    async def _check(self, golden: Golden, chunk: ReferenceChunk) -> None:
         chunks = [chunk]
         if golden.expects_refusal:
             near = self._near.nearest(golden.question, SEARCHED)
             chunks += [c for each in near if (c := self._chunks[each.position]) != chunk]
-        shown = _shown(language, chunks=chunks, query=golden.question)
-        reply = await self._model.ask(read_task(language), shown)
+        shown = _shown(chunks=chunks, query=golden.question)
+        reply = await self._model.ask(READ, shown)
         says, text = _text(reply, "says").lower(), _text(reply, "reply")
         if says not in ("answered", "absent") or (says == "answered" and not text):
             raise _DroppedError("unreadable")
@@ -279,8 +280,8 @@ class _Maker:
             return
         if says == "absent":
             raise _DroppedError("not_answerable")
-        shown = _shown(language, query=golden.question, answer=text, reference=golden.answer)
-        same = (await self._model.ask(compare_task(language), shown)).get("same")
+        shown = _shown(query=golden.question, answer=text, reference=golden.answer)
+        same = (await self._model.ask(COMPARE, shown)).get("same")
         if not isinstance(same, bool):
             raise _DroppedError("unreadable")
         if not same:
@@ -292,7 +293,6 @@ def _text_of(golden: Golden) -> str:
 
 
 def _shown(
-    language: Language,
     *,
     chunks: Sequence[ReferenceChunk] = (),
     query: str = "",
@@ -308,7 +308,6 @@ def _shown(
         framework="python",
         started_ns=0,
         ended_ns=0,
-        name=language,
     )
 
 

@@ -13,8 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from ragmonitor.goldens.golden import MINED, Golden, ReferenceChunk
 from ragmonitor.goldens.gram_index import GramIndex
@@ -32,19 +31,14 @@ NOVEL_FROM: Final = 0.6
 _UNANSWERED: Final = frozenset({Cause.REFUSAL.value, Cause.NO_ANSWER.value})
 
 
-class MineReason(StrEnum):
-    """Why an answer of the traffic should become a golden question."""
-
-    WORST = "worst"
-    """A judge found it bad."""
-    DISAGREEMENT = "disagreement"
-    """Two judges say opposite things of it."""
-    NOVEL = "novel"
-    """No other question, and no known golden one, is written like it."""
-    UNANSWERED = "unanswered"
-    """The application declined, failed, or said nothing."""
-    THUMBS_DOWN = "thumbs_down"
-    """A person found it bad."""
+MineReason = Literal[
+    "worst",  # a judge found it bad
+    "disagreement",  # two judges say opposite things of it
+    "novel",  # no other question, and no known golden one, is written like it
+    "unanswered",  # the application declined, failed, or said nothing
+    "thumbs_down",  # a person found it bad
+]
+"""Why an answer of the traffic should become a golden question."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,12 +63,12 @@ class TrafficAnswer:
         """
         sampled = [bad for judge, bad in self.verdicts.items() if not is_builtin(judge)]
         verdicts = self.verdicts.values()
-        weights = {
-            MineReason.WORST: max(sampled or verdicts, default=0.0),
-            MineReason.DISAGREEMENT: max(verdicts, default=0.0) - min(verdicts, default=0.0),
-            MineReason.NOVEL: novelty if novelty >= NOVEL_FROM else 0.0,
-            MineReason.UNANSWERED: float(self.is_unanswered),
-            MineReason.THUMBS_DOWN: 1.0 - self.feedback,
+        weights: dict[MineReason, float] = {
+            "worst": max(sampled or verdicts, default=0.0),
+            "disagreement": max(verdicts, default=0.0) - min(verdicts, default=0.0),
+            "novel": novelty if novelty >= NOVEL_FROM else 0.0,
+            "unanswered": float(self.is_unanswered),
+            "thumbs_down": 1.0 - self.feedback,
         }
         return {reason: weight for reason, weight in weights.items() if weight >= BAD_FROM}
 
@@ -88,10 +82,6 @@ class Traffic:
     without_text: int = 0
     """Answers of which the monitor's setting `content` lets no text be seen."""
     bad_lines: int = 0
-
-    def candidates(self) -> list[TrafficAnswer]:
-        """Return those that have a question."""
-        return [answer for answer in self.answers.values() if answer.question.strip()]
 
 
 def read_reports(lines: Iterable[bytes], *, redact: Callable[[str], str]) -> Traffic:
@@ -167,7 +157,7 @@ def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
         n: How many.
         known: Golden questions that there are already.
     """
-    answers = traffic.candidates()
+    answers = [answer for answer in traffic.answers.values() if answer.question.strip()]
     index = GramIndex(answer.question for answer in answers)
     nearest = [0.0] * len(answers)  # similarity to the nearest question that is known or chosen
 
@@ -184,9 +174,9 @@ def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
     why = [answer.reasons(novelty(at)) for at, answer in enumerate(answers)]
     queues = {
         reason: {at: reasons[reason] for at, reasons in enumerate(why) if reason in reasons}
-        for reason in MineReason
+        for reason in get_args(MineReason)
     }
-    mined = Mined(found=Counter({reason.value: len(each) for reason, each in queues.items()}))
+    mined = Mined(found=Counter({reason: len(each) for reason, each in queues.items()}))
     while any(queues.values()) and len(mined.goldens) < n:
         for members in queues.values():
             for at in [at for at in members if nearest[at] >= SAME_FROM]:
@@ -206,7 +196,7 @@ def _candidate(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden
         question=answer.question,
         answer=answer.answer,
         chunks=answer.chunks,
-        source=f"{MINED}:{','.join(reason.value for reason in why)}",
+        source=f"{MINED}:{','.join(why)}",
         interaction_id=encodable(answer.id),
-        comment=", ".join(f"{reason.value} {weight:.2f}" for reason, weight in why.items()),
+        comment=", ".join(f"{reason} {weight:.2f}" for reason, weight in why.items()),
     )

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ragmonitor.goldens.asking import Ask, Asked, Asker, ask_each
+from ragmonitor.goldens.asking import Ask, Asker, ask_each
 from ragmonitor.goldens.golden import Golden
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.apart import run
@@ -136,12 +136,13 @@ class Probe:
                     pause_s=lambda: self.pause_s * (1 + JITTER * (2 * self._chance.random() - 1)),
                 )
 
-    def _take(self, _position: int, asked: Asked) -> None:
+    def _take(self, _position: int, interaction: Interaction) -> None:
         with contained("probe"):
             self.asked += 1
-            if asked.error is not None:
-                self.failures[asked.outcome] = asked.detail
-            self._put(asked.record())
+            outcome, _, detail = interaction.error.partition(": ")
+            if outcome:
+                self.failures[outcome] = detail
+            self._put(interaction)
 
     def _order(self) -> Iterator[Golden]:
         """Yield the questions in a random order, and again in another one unless it is `once`."""

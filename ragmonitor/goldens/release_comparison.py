@@ -60,12 +60,9 @@ class ReleaseComparison:
     difference: Difference | None
     """None: no question was scored on both sides."""
     questions: Sequence[QuestionChange]
-    only_baseline: int
-    """Questions that only the baseline has answers to."""
-    only_candidate: int
-    edited: int
-    """Questions that were edited since the baseline answered them: asked was another question, or
-    right another answer."""
+    uncounted: int
+    """Questions that only one of the two has answers to, and those that were edited since the
+    baseline answered them: asked was another question, or right another answer."""
     others: Mapping[str, Difference]
     """The differences of the other scores, by evaluator."""
 
@@ -118,8 +115,7 @@ def compare_releases(
     pairs = [pair for pair in both if pair[0].asked == pair[1].asked]
     applying = [pair for pair in pairs if any(_has(each, signal) for each in pair)]
     if not applying:
-        edited = f"; {len(both) - len(pairs)} were edited since" if len(pairs) < len(both) else ""
-        raise GoldensError(f"no question that both answered has a score named {signal!r}{edited}")
+        raise GoldensError(f"no question that both were asked has a score named {signal!r}")
     questions = [q for pair in applying if (q := _question(*pair, signal)) is not None]
     difference = paired_difference([(each.before, each.now) for each in questions])
     coverage = len(questions) / len(applying)
@@ -132,9 +128,7 @@ def compare_releases(
         is_covered=coverage >= MIN_COVERAGE,
         difference=difference,
         questions=questions,
-        only_baseline=len(before) - len(both),
-        only_candidate=len(candidate.goldens) - len(both),
-        edited=len(both) - len(pairs),
+        uncounted=len(before.keys() | {each.id for each in candidate.goldens}) - len(pairs),
         others=_others(pairs, signal),
     )
 

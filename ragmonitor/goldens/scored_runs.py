@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ragmonitor.goldens.asking import Ask, Asked, ask_all
+from ragmonitor.goldens.asking import Ask, ask_all
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import Line
 from ragmonitor.pipeline.build import GOLDEN_EVALUATORS
-from ragmonitor.records import Report, Scored, evaluator_name
+from ragmonitor.records import Interaction, Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Judge
@@ -107,26 +107,26 @@ def ask_and_score(
         try:
             await scorer.prepare()
             asked = await ask_all(ask, repeated, timeout_s=timeout_s, concurrency=concurrency)
-            return await _scored(asked, scorer)
+            return await _scored([*zip(repeated, asked, strict=True)], scorer)
         finally:
             await scorer.close()
 
     return call_apart(run, work()) if is_on_a_loop() else run(work())
 
 
-async def _scored(asked: Sequence[Asked], scorer: Scorer) -> ScoredRun:
-    answered = [each.interaction for each in asked if each.interaction is not None]
+async def _scored(asked: Sequence[tuple[Golden, Interaction]], scorer: Scorer) -> ScoredRun:
+    answered = (each for _, each in asked if not each.error)
     lines = (Line(number=n, interaction=each) for n, each in enumerate(answered, 1))
     answers: dict[str, list[ScoredAnswer]] = {}
     evaluators: dict[str, None] = {}
     async with aclosing(scorer.outcomes(lines)) as coming:
-        for each in asked:
-            outcome = None if each.interaction is None else await anext(coming, None)
+        for golden, each in asked:
+            outcome = None if each.error else await anext(coming, None)
             report = None if outcome is None else outcome.report
             if report is not None:
                 evaluators.update(dict.fromkeys(e.evaluator for e in report.evaluations))
-            answers.setdefault(each.golden.id, []).append(_scored_answer(each, report))
-    questions = {each.golden.id: each.golden for each in asked}
+            answers.setdefault(golden.id, []).append(_scored_answer(each, report))
+    questions = {golden.id: golden for golden, _ in asked}
     return ScoredRun(
         scored_by=(str(scorer.judge.identity), *evaluators),
         goldens=tuple(
@@ -148,13 +148,13 @@ def _asked(golden: Golden) -> str:
     return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()[:16]
 
 
-def _scored_answer(asked: Asked, report: Report | None) -> ScoredAnswer:
+def _scored_answer(asked: Interaction, report: Report | None) -> ScoredAnswer:
     evaluations = () if report is None else report.evaluations
     return ScoredAnswer(
-        answer="" if asked.interaction is None else asked.interaction.answer,
+        answer=asked.answer,
         scores={evaluator_name(e.evaluator): e.score for e in evaluations if isinstance(e, Scored)},
         unread="" if report is None else encodable(unread_because(report)),
-        error="" if asked.error is None else f"{asked.error}: {asked.detail}",
+        error=asked.error,
         # Names of chunks stand in them, and no file holds half of a character.
         shortcomings=() if report is None else tuple(map(encodable, shortcomings(report))),
     )

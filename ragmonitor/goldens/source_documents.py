@@ -20,8 +20,6 @@ CHUNK_CHARACTERS: Final = 1_200
 """A chunk has at most so many, unless one sentence, table or block of code alone is longer."""
 MIN_CHUNK_CHARACTERS: Final[Mapping[Language, int]] = {"en": 80, "zh": 30}
 """Shorter chunks hold nothing to ask about; a Chinese character says as much as three letters."""
-MAX_FILE_BYTES: Final = 20_000_000
-MAX_CHUNKS: Final = 20_000
 _HEADING: Final = lazy_pattern(r"^#{1,6}[ \t]")
 _FENCE: Final = lazy_pattern(r"^[ \t]{0,3}(?:```|~~~)")
 
@@ -49,15 +47,9 @@ def read_documents(path: Path) -> SourceChunks:
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
     source = _of_folder(path)
-    of_any_length = len(source.chunks)
-    source.chunks = [chunk for chunk in source.chunks if _says_enough(chunk.text)]
+    source.chunks = [each for each in source.chunks if _says_enough(each.text)]
     if not source.chunks:
-        why = "; ".join(source.problems[:3]) or (
-            f"each of its {of_any_length} texts is shorter than "
-            f"{MIN_CHUNK_CHARACTERS['en']} characters, or {MIN_CHUNK_CHARACTERS['zh']} in Chinese"
-            if of_any_length
-            else f"expected {', '.join(SUFFIXES)}"
-        )
+        why = "; ".join(source.problems[:3]) or f"expected texts in {', '.join(SUFFIXES)}"
         raise InputError(f"{path}: nothing to ask about ({why})")
     return source
 
@@ -88,21 +80,11 @@ def _of_folder(path: Path) -> SourceChunks:
             collected.problems.append(f"{name}: {error}")
             continue
         collected.chunks += [ReferenceChunk(text=part, source=name) for part in cut(text)]
-        if len(collected.chunks) > MAX_CHUNKS:
-            raise InputError(f"{path}: more than {MAX_CHUNKS:,} chunks; give a part of it")
     return collected
 
 
 def _text_of(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        InputError: There is none in it, or it is not to be read: a pipe, a device, too large.
-    """
-    if not file.is_file():  # a pipe would be waited for, a device may have no end
-        raise InputError("no regular file")
-    if file.stat().st_size > MAX_FILE_BYTES:
-        raise InputError(f"larger than {MAX_FILE_BYTES // 1_000_000} MB")
+    """Return the text of a file. Raises `InputError`: there is none in it."""
     try:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def is_chinese(self) -> bool:
-        return "中文" in self.system or splitter.language(self.question) == "zh"
+        return splitter.language(" ".join(self.chunks)) == "zh"
 
 
 def read_request(request: Request) -> Asked:
@@ -77,7 +77,7 @@ def _write(asked: Asked) -> dict[str, Any]:
     quotes = [_quoted(sentence) for sentence in sentences]
     zh = asked.is_chinese
     ask = ("关于{}之后写的是什么内容?" if zh else "What stands behind {}?").format
-    if "do not give" in asked.system or "没有给出" in asked.system:
+    if "do not give" in asked.system:
         text = f"‹zq {quotes[0][1:]}"
         return {"question": ask(text), "answer": ""}
     joined = "和" if zh else " and "

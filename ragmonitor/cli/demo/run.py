@@ -12,20 +12,18 @@ from typing import Any, Final
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Weights
 from ragmonitor.cli.demo.documents import SETTINGS, load_documents
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
-from ragmonitor.cli.demo.traffic import PHASES, Asker, Phase, Schedule, SpoilableModel
+from ragmonitor.cli.demo.traffic import PHASES, Asker, Schedule, SpoilableModel
 from ragmonitor.cli.drivers import FRAMEWORKS, Driver, installed
-from ragmonitor.cli.monitor_client import Page, is_free
+from ragmonitor.cli.incident_reports import incidents_of
+from ragmonitor.cli.monitor_client import is_free
 from ragmonitor.cli.options import DemoOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, say
 from ragmonitor.evaluators import table
+from ragmonitor.incidents.rendering import headline
 from ragmonitor.monitor import Monitor
 from ragmonitor.records import (
-    AlarmCause,
-    AlarmEvent,
     JudgeRole,
     Report,
-    SentenceVerdict,
-    Snapshot,
     Verdict,
 )
 from ragmonitor.runtime.errors import InputError, SettingsError
@@ -37,7 +35,6 @@ OBJECTIVES: Final = {"hallucination": 0.15, "refusal": 0.4}
 STATUS_EVERY_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 30.0
 MAX_WORST: Final = 3
-MAX_ALARMS: Final = 50
 
 
 @dataclass(slots=True)
@@ -57,20 +54,6 @@ class PhaseCounts:
         return self.bad / self.claiming if self.claiming else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadAnswer:
-    """An answer with a sentence that its chunks do not support."""
-
-    question: str
-    answer: str
-    sentence: SentenceVerdict
-    phase: Phase
-
-    def __str__(self) -> str:
-        """Return it for people."""
-        return f"  {self.question}\n    »{self.sentence.text}«  {self.sentence.verdict.value}"
-
-
 class Watcher:
     """Counts the reports of one judge by phase; an exporter of the demo's monitor."""
 
@@ -83,10 +66,8 @@ class Watcher:
         """
         self._schedule, self._role = schedule, role
         self.phases = {phase: PhaseCounts() for phase in PHASES}
-        self.worst: deque[BadAnswer] = deque(maxlen=MAX_WORST)
-        self.alarms: deque[AlarmEvent] = deque(maxlen=MAX_ALARMS)
-        self.cause: AlarmCause | None = None
-        """The cause of the newest alarm, as soon as it is known."""
+        self.worst: deque[dict[str, str]] = deque(maxlen=MAX_WORST)
+        """Answers with a sentence that their chunks do not support; the newest first."""
 
     def export(self, report: Report) -> None:
         """Take in one report."""
@@ -104,23 +85,15 @@ class Watcher:
         claims = assessment.claims or ()
         bad = [each for each in claims if each.verdict is not Verdict.SUPPORTED]
         if bad and (phase == "during" or not self.worst):
-            found = BadAnswer(
-                question=interaction.query,
-                answer=interaction.answer,
-                sentence=bad[-1],
-                phase=phase,
+            self.worst.appendleft(
+                {
+                    "phase": phase,
+                    "question": interaction.query,
+                    "answer": interaction.answer,
+                    "sentence": bad[-1].text,
+                    "verdict": bad[-1].verdict.value,
+                }
             )
-            self.worst.appendleft(found)
-
-    def alarm(self, event: AlarmEvent) -> None:
-        """Take note of an alarm on the answers."""
-        if event.kind == "quality":
-            self.alarms.append(event)
-
-    def snapshot(self, snapshot: Snapshot) -> None:
-        """Take note of the alarm's cause, once it is known."""
-        if snapshot.cause is not None and snapshot.cause.cause != "unknown":
-            self.cause = snapshot.cause
 
     def flush(self, timeout_s: float) -> bool:
         """Have nothing to send."""
@@ -227,7 +200,7 @@ def _wait(demo: Demo, drivers: dict[str, Driver], *, quiet: bool) -> None:
     demo.asker.join(1.0)  # the page is served by then
     for line in _remarks(demo, drivers) if not quiet else ():
         say(line)
-    shown: BadAnswer | None = None
+    shown: dict[str, str] | None = None
     next_s = demo.schedule.began_s + STATUS_EVERY_S
     while demo.asker.is_alive():
         demo.asker.join(0.25)
@@ -238,7 +211,11 @@ def _wait(demo: Demo, drivers: dict[str, Driver], *, quiet: bool) -> None:
         newest = next(iter(demo.watcher.worst), None)
         if newest is not None and newest is not shown:
             shown = newest
-            say(str(newest))
+            say(_quoted(newest))
+
+
+def _quoted(bad: dict[str, str]) -> str:
+    return f"  {bad['question']}\n    »{bad['sentence']}«  {bad['verdict']}"
 
 
 def _status(demo: Demo) -> str:
@@ -273,18 +250,8 @@ def _summary(demo: Demo) -> dict[str, Any]:
             for phase, counts in watcher.phases.items()
         },
         "spike": {"began_s": round(began_s, 3), "ended_s": round(ended_s, 3)},
-        "alarm": _alarm(watcher, began_s),
         "incident": _incident(demo, began_s),
-        "worst": [
-            {
-                "phase": bad.phase,
-                "question": bad.question,
-                "answer": bad.answer,
-                "sentence": bad.sentence.text,
-                "verdict": bad.sentence.verdict.value,
-            }
-            for bad in watcher.worst
-        ],
+        "worst": [*watcher.worst],
         "metrics_url": monitor.metrics_url,
         "seconds": round(time.time() - demo.schedule.began_s, 2),
     }
@@ -300,29 +267,17 @@ def _counted(monitor: Monitor, name: str, label: str) -> Counter[str]:
     return counts
 
 
-def _alarm(watcher: Watcher, began_s: float) -> dict[str, Any] | None:
-    """Return the alarm that the spike raised; None: there was none."""
-    raised = next((each for each in watcher.alarms if each.raised and each.at_s >= began_s), None)
-    if raised is None:
-        return None
-    ends = (each for each in watcher.alarms if not each.raised and each.at_s > raised.at_s)
-    cleared = next((each for each in ends if each.signal == raised.signal), None)
-    return {
-        "text": str(raised),
-        "delay_s": round(raised.at_s - began_s, 2),
-        "cleared_after_s": None if cleared is None else round(cleared.at_s - raised.at_s, 2),
-        "cause": None if watcher.cause is None else str(watcher.cause),
-    }
-
-
 def _incident(demo: Demo, began_s: float) -> dict[str, Any] | None:
     """Return the first incident of the spike; None: there was none."""
     try:
-        listed = Page(demo.monitor.ui_url).json("incidents.json", "incidents")["incidents"]
+        of_spike = [x for x in incidents_of(demo.monitor.ui_url) if x.opened_s >= began_s]
     except InputError:
         return None
-    of_spike = [each for each in listed if each["opened_s"] >= began_s]
-    return {key: of_spike[-1][key] for key in ("id", "cause")} if of_spike else None
+    if not of_spike:
+        return None
+    first = of_spike[-1]
+    delay_s = round(first.opened_s - began_s, 2)
+    return {"id": first.id, "delay_s": delay_s, "headline": headline(first)}
 
 
 def _lines(demo: Demo, summary: dict[str, Any]) -> Iterator[str]:
@@ -333,21 +288,15 @@ def _lines(demo: Demo, summary: dict[str, Any]) -> Iterator[str]:
             f"{phase} the spike: {counts.answers} answers; {counts.bad} of {counts.claiming} "
             f"hallucinated; {counts.refusals} refusals"
         )
-    alarm, incident = summary["alarm"], summary["incident"]
-    if alarm is None:
+    incident = summary["incident"]
+    if incident is None:
         yield "No alarm was raised: in a longer demo there is more evidence."
     else:
-        yield f"{alarm['delay_s']:.0f} s after the spike began: {alarm['text']}."
-        if alarm["cleared_after_s"] is not None:
-            yield f"It was cleared {alarm['cleared_after_s']:.0f} s later."
-        if alarm["cause"]:
-            yield alarm["cause"]
-    if incident is not None:
-        cause = incident["cause"]
-        yield f"Incident {incident['id']} names the cause: {cause['kind']} {cause['name']}."
+        yield f"{incident['delay_s']:.0f} s after the spike began, an incident was opened:"
+        yield f"  {incident['headline']} (incident {incident['id']})"
     if demo.watcher.worst:
         yield "Sentences that no chunk supports:"
-    yield from map(str, demo.watcher.worst)
+    yield from map(_quoted, demo.watcher.worst)
     unscored = ", ".join(f"{cause} {n}" for cause, n in summary["unscored"].items()) or "none"
     yield (
         f"{summary['asked']} asked, {summary['interactions']} captured, {summary['scored']} "

@@ -70,7 +70,7 @@ def test_every_judge_is_asked(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "openai/b,openai/c")
     monkeypatch.setenv("RAGMONITOR_BUDGET", "calls_per_day=9")
     found = [name for name, _ in doctor.probes(Settings.load())]
-    judges = ["builtin (en)", "builtin (zh)", "openai/a", "openai/b", "openai/c"]
+    judges = ["builtin", "openai/a", "openai/b", "openai/c"]
     assert [name for name in found if name.startswith("judge ")] == [f"judge {n}" for n in judges]
 
 
@@ -102,7 +102,7 @@ def test_no_key_is_shown(monkeypatch, name, value):
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
     monkeypatch.setenv("RAGMONITOR_BUDGET__CALLS_PER_DAY", "1")
     monkeypatch.setenv(name, value)
-    masker = Masker(Settings.load())
+    masker = Masker()
     assert HUSH not in masker.text(f"key {HUSH} at {value}: 401")
     assert HUSH not in repr(list(doctor.described(Settings.load(), masker)))
 
