@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import fields, replace
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,14 @@ from ragmonitor.records import (
     Usage,
 )
 from ragmonitor.runtime.errors import WireError
+from ragmonitor.runtime.feedback import feedback_of
 from ragmonitor.runtime.wire import (
     MAX_BYTES,
     VERSION,
     decode,
+    decode_feedback,
     encode,
+    encode_feedback,
 )
 
 RECORDED = Path(__file__).parent / "interaction-version-1.hex"
@@ -137,6 +141,20 @@ def test_a_field_of_another_type_is_refused(change: Any):
     """A record that is read has its declared types."""
     with pytest.raises(WireError):
         decode(rewritten(encode(TOWER), change))
+
+
+def test_a_class_of_the_application_s_own_does_not_travel():
+    """Of an enumeration that no other process can import its text and number do."""
+
+    class Kind(StrEnum):
+        STARS = "stars"
+
+    class Thumb(IntEnum):
+        UP = 1
+
+    given = feedback_of("a1", Thumb.UP, kind=Kind.STARS, at_s=1.0)
+    read = decode_feedback(encode_feedback(given))
+    assert (type(read.kind), read.kind, read.score) == (str, "stars", 1.0)
 
 
 def test_what_messagepack_has_not_is_said():
