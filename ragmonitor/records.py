@@ -910,10 +910,6 @@ class AlarmEvent:
             sentence += f" ({subject})"
         if self.span is not None:
             sentence += f"; {self.span.of(self.signal)}"
-        if self.raised:
-            sentence += (
-                f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"
-            )
         side = "at least" if self.higher_is_better else "at most"
         limit = _on_scale(self.objective, self.signal)
         sentence += f"; the limit is {side} {limit}, by {self.judge}"
