@@ -76,7 +76,6 @@ class AdaptiveSampler:
         self._budget = budget
         self._expected_cost = expected_cost
         self._always = frozenset(always)
-        self._arrivals_of_all_per_s = 0.0
         self._is_warned = False
         self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
         self._typical_cost: float | None = None
@@ -145,7 +144,7 @@ class AdaptiveSampler:
     def _common(self, bearable_per_s: float, now: float) -> float:
         """Return what is common to all answers of the moment, 0 to 1."""
         # Not over the time since the first one: the first burst would look like all the traffic.
-        per_s = max(self._arrivals.per_s(now), self._arrivals_of_all_per_s)
+        per_s = self._arrivals.per_s(now)
         bearable = bearable_per_s / max(_SMALLEST, per_s)
         return min(1.0, self._rate, bearable)
 
@@ -212,10 +211,6 @@ class AdaptiveSampler:
         return (self._typical_cost or 0.0) * self._share_spent
 
     # --- steering and showing -------------------------------------------------------------------
-
-    def share_arrivals(self, per_s: float) -> None:
-        """Take note of how many answers come in per second at all that draw from this budget."""
-        self._arrivals_of_all_per_s = per_s
 
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the traffic and the budget as of now.
