@@ -924,10 +924,6 @@ class AlarmEvent:
             sentence += f" ({subject})"
         if self.span is not None:
             sentence += f"; {self.span.of(self.signal)}"
-        if self.raised:
-            sentence += (
-                f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"
-            )
         side = "at least" if self.higher_is_better else "at most"
         limit = _on_scale(self.objective, self.signal)
         sentence += f"; the limit is {side} {limit}, by {self.judge}"
@@ -948,28 +944,18 @@ class AlarmCause:
     """The number of old answers, found fine before, that the judge has read again."""
     flipped: int
     """The number of these that it finds hallucinated now."""
-    expected_else: float | None
-    """Share that flips if the judge has not changed, 0 to 1; None: the rise is not known yet."""
-    expected_judge: float | None
-    """Share that flips if the judge explains the rise."""
     waiting: int
     """The number of old answers that are still to be read again."""
 
     def __str__(self) -> str:
-        """Say it in a sentence or two, for people."""
-        if self.expected_else is None or self.expected_judge is None:
-            return "Judge or application is not yet known: too few verdicts since the rise."
-        counts = (
-            f"{self.flipped} of {self.reread} old answers that were fine flipped when they were "
-            f"read again; expected are {100 * self.expected_else:.1f} % if the judge has not "
-            f"changed, and at least {100 * self.expected_judge:.1f} % if it explains the rise"
-        )
-        if self.cause == "judge":
-            return f"The judge has become stricter: {counts} (error at most 5 %)."
-        if self.cause == "application":
-            return f"It is the application, not the judge: {counts} (error at most 5 %)."
-        more = f"; {self.waiting} more can be read." if self.waiting else "; no more can be read."
-        return f"Judge or application is not yet known: {counts}{more}"
+        """Say it in a sentence, for people."""
+        what = {
+            "judge": "The judge has become stricter",
+            "application": "It is the application, not the judge",
+            "unknown": "Judge or application is not yet known",
+        }[self.cause]
+        flips = f"{self.flipped} of {self.reread} old answers that were fine flipped"
+        return f"{what}: {flips} when they were read again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

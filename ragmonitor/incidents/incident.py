@@ -70,8 +70,6 @@ class IncidentAlarm(Part):
     """None: it is on."""
     objective: float | None
     higher_is_better: bool
-    threshold_share: float
-    """Evidence as a share of the threshold."""
     rise: AlarmSpan | None = None
     """None: it rests on no scored answers."""
     detail: Text = ""
@@ -316,17 +314,10 @@ class Incident(Part):
         )
 
 
-def alarm_of(state: AlarmState, threshold_s: float, now_s: float) -> IncidentAlarm:
-    """Return what is kept of an alarm that is on.
-
-    Args:
-        state: By the numbers of now.
-        threshold_s: Evidence at which alarms are raised.
-        now_s: The time.
-    """
+def alarm_of(state: AlarmState, now_s: float) -> IncidentAlarm:
+    """Return what is kept of an alarm that is on now."""
     raised_s = now_s if state.since_s is None else state.since_s
     rising_s = raised_s if state.rising_since_s is None else state.rising_since_s
-    share = state.evidence_s / threshold_s if threshold_s > 0 else 0.0
     return IncidentAlarm(
         signal=state.signal,
         judge=state.judge,
@@ -335,7 +326,6 @@ def alarm_of(state: AlarmState, threshold_s: float, now_s: float) -> IncidentAla
         since_s=min(raised_s, rising_s),
         objective=state.objective,
         higher_is_better=state.higher_is_better,
-        threshold_share=min(1e300, share),
         rise=state.span,
         detail=state.detail,
     )

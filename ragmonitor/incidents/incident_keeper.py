@@ -22,7 +22,6 @@ from ragmonitor.incidents.journal import Journal
 from ragmonitor.records import AlarmEvent, Example, Report, Snapshot
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Clock, Exporter
-from ragmonitor.semconv import metrics
 from ragmonitor.store import StoreUnavailableError
 
 LOOK_S: Final = 2.0
@@ -145,10 +144,7 @@ class IncidentKeeper(Exporter):
         if self._due_s == -math.inf:
             self.journal.strip()
         self._due_s = now_s + LOOK_S
-        threshold_s = next(
-            (g.value for g in snapshot.gauges if g.name == metrics.ALARM_THRESHOLD_SECONDS), 0.0
-        )
-        on = [alarm_of(state, threshold_s, now_s) for state in active]
+        on = [alarm_of(state, now_s) for state in active]
         self._change({alarm.key: alarm for alarm in on})
         self._over.clear()
 
@@ -200,9 +196,6 @@ class IncidentKeeper(Exporter):
             old = known.get(key)
             if old is None or (old.cleared_s is not None and new.raised_s > old.raised_s):
                 known[key] = new
-            else:
-                share = max(old.threshold_share, new.threshold_share)
-                known[key] = old.model_copy(update={"threshold_share": share})
         for key, old in known.items():
             is_old = key in self._over or old.raised_s < now_s - GRACE_S
             if key not in on and old.cleared_s is None and is_old:

@@ -161,9 +161,8 @@ def _alarms(incident: Incident, say: Wording) -> Iterator[str]:
         end = say("still_on")
         if each.cleared_s is not None:
             end = say("cleared", time=moment(each.cleared_s))
-        share = percent(each.threshold_share)
-        known = {"what": _moved(each, say), "raised": moment(each.raised_s), "share": share}
-        yield f"- {_plain(say('alarm', **known, end=end))}"
+        raised = moment(each.raised_s)
+        yield f"- {_plain(say('alarm', what=_moved(each, say), raised=raised, end=end))}"
 
 
 def _answers(incident: Incident, say: Wording, links: Links) -> Iterator[str]:

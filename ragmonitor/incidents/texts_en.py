@@ -64,7 +64,7 @@ TEXTS: Final = {
     "next_check": "Let the reference answers be judged again before anything is rolled back.",
     "next_over": "It has cleared: was something undone, or did the traffic go elsewhere?",
     "alarms": "Alarms",
-    "alarm": "{what} Raised {raised}, {end}; evidence at {share} of the threshold.",
+    "alarm": "{what} Raised {raised}, {end}.",
     "still_on": "still on",
     "cleared": "cleared {time}",
     "sure": "While every objective is met, evidence reaches the threshold at most once in the days of alarms.false_alarm_every_days, all alarms together. Of the parts that are named one in twenty is named by chance, at most; that something goes with a rise does not prove that it made it.",

@@ -64,7 +64,7 @@ TEXTS: Final = {
     "next_check": "回滚之前，请等参考样例重新评审。",
     "next_over": "已解除：是撤销了变更，还是流量转移了？",
     "alarms": "告警",
-    "alarm": "{what}触发于 {raised}，{end}；证据为阈值的 {share}。",
+    "alarm": "{what}触发于 {raised}，{end}。",
     "still_on": "未解除",
     "cleared": "解除于 {time}",
     "sure": "只要各目标均达成，所有告警合计平均至多每 alarms.false_alarm_every_days 天达到一次阈值。指明的部分中，至多二十分之一出于偶然；与上升相关并不证明就是起因。",

@@ -10,7 +10,6 @@ import threading
 from dataclasses import replace
 from email.message import Message
 from typing import Final
-from urllib.parse import urlsplit
 
 from google.protobuf.message import Message as Protobuf
 from google.rpc.status_pb2 import Status
@@ -94,7 +93,7 @@ class HttpReceiver:
             # would make send spans of its own invention. Exporters have no origin.
             self._intake.count("unauthorized")
             return _said(403, "websites send spans only with server.token", kind)
-        if _path(target) != PATH:
+        if target.partition("?")[0] != PATH:
             return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
         return None
 
@@ -115,13 +114,6 @@ class HttpReceiver:
         except FullError as error:
             again = ("Retry-After", self._retry_after)
             return replace(_said(429, str(error), kind), headers=(again,))
-
-
-def _path(target: str) -> str:
-    try:
-        return urlsplit(target).path
-    except ValueError:
-        return ""
 
 
 def _reply(status: int, message: Protobuf, content_type: str) -> Reply:

@@ -37,9 +37,6 @@ MIN_KNOWN = 6
 MIN_KNOWN_WORD = 8
 """The same of one without a digit, which may be a word of everyday language."""
 MAX_KNOWN = 200
-MAX_CLEAN = 256
-"""Texts without a secret that are remembered as such: none that holds one is."""
-MAX_CLEAN_CHARACTERS = 6_000
 
 TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     Interaction: ("query", "answer", "reference", "error"),
@@ -168,21 +165,6 @@ class Redactor:
         return text
 
 
-_clean: dict[str, None] = {}
-
-
-def _secrets_in(text: str) -> Sequence[Detection]:
-    """Return the secrets in a text; at once for chunks that are retrieved again and again."""
-    if text in _clean:
-        return ()
-    secrets = secrets_in(text)
-    if not secrets and len(text) <= MAX_CLEAN_CHARACTERS:
-        if len(_clean) >= MAX_CLEAN:
-            _clean.clear()
-        _clean[text] = None
-    return secrets
-
-
 def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     """Return the texts of a record without secrets, by text and name."""
     cleaned: dict[tuple[str, str], str] = {}
@@ -191,7 +173,7 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
         if name and is_secret_under(name, text):
             secrets: Sequence[Detection] = (Detection(0, len(text), "secret"),)
         else:
-            secrets = _secrets_in(text)
+            secrets = secrets_in(text)
         cleaned[text, name] = redacted(text, secrets)
         for secret in secrets:
             known.setdefault(text[secret.start : secret.end], secret.kind)

@@ -15,11 +15,8 @@ _UNKNOWN: Final[Mapping[Language, str]] = {"en": "not known yet", "zh": "尚不�
 _EVERY: Final[Mapping[Language, str]] = {"en": "every service", "zh": "全部服务"}
 
 _SIGNAL: Final = "service=%q,signal=%q,judge=%q"
-_EVIDENCE: Final = f"{names.ALARM_EVIDENCE_SECONDS}{{{_SIGNAL}}}"
-_THRESHOLD: Final = f"{names.ALARM_THRESHOLD_SECONDS}{{service=%q}}"
 _CAUSE: Final = f"{names.ALARM_CAUSE}{{service=%q,judge=%q}}"
 _NUMBER: Final = '. | first | value | printf "%.3g"'
-_PERCENT: Final = '. | first | value | printf "%.0f %%"'
 _TIME: Final = '(. | first | value | toTime).Format "15:04 UTC"'
 _QUERIES: Final[Mapping[str, tuple[str, str]]] = {
     "mean": (f'max({names.ALARM_RISE_MEAN}{{{_SIGNAL},side="since"}})', _NUMBER),
@@ -28,10 +25,6 @@ _QUERIES: Final[Mapping[str, tuple[str, str]]] = {
     "before": (
         f'max({names.ALARM_RISE_MEAN}{{{_SIGNAL},side="before"}} > -Inf)',
         _NUMBER,
-    ),
-    "evidence": (
-        f"100 * max({_EVIDENCE}) / max({_THRESHOLD})",
-        '. | first | value | printf "%.0f %%"',
     ),
     "began": (f"max({names.ALARM_RISE_START}{{{_SIGNAL}}}) > 0", _TIME),
     "cause": (f"max by (cause) ({_CAUSE}) == 1", '. | first | label "cause"'),
@@ -77,42 +70,40 @@ TEXTS: Final[Mapping[str, Texts]] = {
     "HallucinationSpike": Texts(
         "More answers are hallucinated than the limit permits.",
         "%(service)s: by %(judge)s, a share of %(mean)s is hallucinated since %(began)s; "
-        "limit %(limit)s, before %(before)s. Evidence: %(evidence)s of the threshold. Judge "
-        "or application: %(cause)s.",
+        "limit %(limit)s, before %(before)s. Judge or application: %(cause)s.",
         "出现幻觉的回答多于容忍上限。",
         "%(service)s：据 %(judge)s，自 %(began)s 起幻觉比例为 %(mean)s；上限 %(limit)s，此前 "
-        "%(before)s。证据为阈值的 %(evidence)s。评审还是应用：%(cause)s。",
+        "%(before)s。评审还是应用：%(cause)s。",
     ),
     "QualityDrift": Texts(
         "A score of the answers is worse than its limit.",
         "%(service)s: mean %(signal)s by %(judge)s is %(mean)s since %(began)s; limit "
-        "%(limit)s, before %(before)s. Evidence: %(evidence)s of the threshold.",
+        "%(limit)s, before %(before)s.",
         "回答的某项分数差于容忍上限。",
         "%(service)s：据 %(judge)s，自 %(began)s 起 %(signal)s 均值为 %(mean)s；上限 "
-        "%(limit)s，此前 %(before)s。证据为阈值的 %(evidence)s。",
+        "%(limit)s，此前 %(before)s。",
     ),
     "RefusalSurge": Texts(
         "More questions are declined than the limit permits.",
         "%(service)s: by %(judge)s, a share of %(mean)s is declined since %(began)s; limit "
-        "%(limit)s, before %(before)s. Evidence: %(evidence)s of the threshold.",
+        "%(limit)s, before %(before)s.",
         "拒答的问题多于容忍上限。",
         "%(service)s：据 %(judge)s，自 %(began)s 起拒答比例为 %(mean)s；上限 %(limit)s，此前 "
-        "%(before)s。证据为阈值的 %(evidence)s。",
+        "%(before)s。",
     ),
     "RetrievalDrift": Texts(
         "Retrieval finds nothing, or weak chunks, more often than the limit permits.",
         "%(service)s: the share %(signal)s is %(mean)s since %(began)s; limit %(limit)s, "
-        "before %(before)s. Evidence: %(evidence)s of the threshold.",
+        "before %(before)s.",
         "检索落空或检索变弱多于容忍上限。",
         "%(service)s：自 %(began)s 起 %(signal)s 的比例为 %(mean)s；上限 %(limit)s，此前 "
-        "%(before)s。证据为阈值的 %(evidence)s。",
+        "%(before)s。",
     ),
     "GoldenQuestions": Texts(
         "Golden questions are answered worse than they were, or not at all.",
-        "%(service)s: %(signal)s by %(judge)s is worse than the questions' own history. "
-        "Evidence: %(evidence)s of the threshold.",
+        "%(service)s: %(signal)s by %(judge)s is worse than the questions' own history.",
         "黄金问题答得比以前差，或没有回答。",
-        "%(service)s：据 %(judge)s，%(signal)s 差于这些问题自己的历史。证据为阈值的 %(evidence)s。",
+        "%(service)s：据 %(judge)s，%(signal)s 差于这些问题自己的历史。",
     ),
     "VersionWorse": Texts(
         "A version of the application is worse than the one before.",
@@ -131,11 +122,10 @@ TEXTS: Final[Mapping[str, Texts]] = {
     ),
     "JudgeDrift": Texts(
         "The judge's verdicts differ from those it gave before.",
-        "%(service)s: %(judge)s judges its reference answers differently. Evidence: "
-        "%(evidence)s of the threshold. Cause of the active alarm: %(cause)s.",
+        "%(service)s: %(judge)s judges its reference answers differently. Cause of the "
+        "active alarm: %(cause)s.",
         "评审的裁决与它以前给出的不同。",
-        "%(service)s：%(judge)s 对参考样例改变了裁决。证据为阈值的 %(evidence)s。当前告警的原"
-        "因：%(cause)s。",
+        "%(service)s：%(judge)s 对参考样例改变了裁决。当前告警的原因：%(cause)s。",
     ),
     "BudgetExhausted": Texts(
         "The judge's budget does not pay for one more answer.",

@@ -40,7 +40,7 @@ from ragmonitor.stats import interval
 from ragmonitor.stats import tick as ticking
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
-from ragmonitor.stats.judge_change import SHARE_OF_RISE, judge_or_application, rise_at_least
+from ragmonitor.stats.judge_change import judge_or_application
 from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.prediction import Predictions
 from ragmonitor.stats.references import ReferenceAnswers
@@ -565,16 +565,11 @@ class Statistics:
             shown = found.alarms.get(stream.series)
             if shown is not None and shown.is_active:
                 after = self._tick.level(stream, shown.raised_at_s)
-        expected = None
-        if before is not None and after is not None:
-            expected = usual.slip + SHARE_OF_RISE * max(0.0, rise_at_least(before, after))
         self._cause = AlarmCause(
             cause=judge_or_application(since, usual, before, after),
             since_s=since_s,
             reread=int(since.reads),
             flipped=int(since.flips),
-            expected_else=usual.slip if expected is not None else None,
-            expected_judge=expected,
             waiting=references.waiting(since_s),
         )
         if self._cause.cause != "unknown":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 
 import pytest
 
@@ -58,3 +59,29 @@ def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, options
         assert lost in message
         assert re.search("Not a directory|File exists", message)
         assert (record.exc_info, "\n" in message) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE sums SET row = x'a0c8eb85f3cce17f' || x'a0c8eb85f3cce17f'",
+        "UPDATE sums SET row = x'000000000000f87f' || x'000000000080c3c0'",
+        "UPDATE sums SET row = x'0102'",
+        "UPDATE rows SET row = x'5b5d'",
+        "UPDATE meta SET state = '[]'",
+    ],
+    ids=["1e308", "NaN", "bytes", "rows", "meta"],
+)
+def test_a_spoiled_number_in_the_state_stops_no_scoring(caplog, tmp_path, change):
+    """The application starts, every answer has its report, and each fault is one warning."""
+    state = tmp_path / "state.db"
+    scored(state=state)
+    spoiled = sqlite3.connect(state)
+    with spoiled:
+        spoiled.execute(change)
+    spoiled.close()
+    caplog.clear()
+    _, reports = scored(state=state)
+    assert len(reports) == 6
+    told = [(each.getMessage(), each.exc_text) for each in caplog.records if each.levelno >= 30]
+    assert len(set(told)) == len(told)

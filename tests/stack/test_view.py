@@ -343,8 +343,6 @@ def test_an_alarm_is_said_first_with_its_cause_and_the_worst_sentences(
         since_s=1_794_999_000.0,
         reread=40,
         flipped=1,
-        expected_else=0.01,
-        expected_judge=0.3,
         waiting=0,
     )
     shown.fill(active=True, cause=cause)

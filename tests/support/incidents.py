@@ -16,7 +16,6 @@ from ragmonitor.records import (
     Assessment,
     Chunk,
     Example,
-    GaugeValue,
     Interaction,
     JudgeIdentity,
     Report,
@@ -25,7 +24,6 @@ from ragmonitor.records import (
     SpanReference,
     Verdict,
 )
-from ragmonitor.semconv import metrics
 from ragmonitor.stats.interval import Estimate
 from ragmonitor.store import Memory, Store
 
@@ -148,9 +146,6 @@ def report(number: int = 1, **changes: Any) -> Report:
     )
 
 
-THRESHOLD = GaugeValue.of(metrics.ALARM_THRESHOLD_SECONDS, 30 * DAY_S)
-
-
 class Explained:
     """Says what it was given."""
 
@@ -231,7 +226,7 @@ class Scene:
                 objective=event.objective,
             )
         self.keeper.alarm(event)
-        self.keeper.snapshot(Snapshot(alarms=tuple(self.on.values()), gauges=(THRESHOLD,)))
+        self.keeper.snapshot(Snapshot(alarms=tuple(self.on.values())))
 
     @property
     def incident(self) -> Incident:

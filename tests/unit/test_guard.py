@@ -66,3 +66,14 @@ def test_a_message_that_cannot_be_made_or_cleaned_is_left_out(caplog):
         raise UnspeakableError
     assert "UnspeakableError" in caplog.text
     assert guard.reason(UnspeakableError()) == "UnspeakableError"
+
+
+def test_what_others_wrote_commands_no_terminal_that_shows_the_log(caplog):
+    """Neither a server's reply nor an error's message."""
+    hostile = "a\x1b]0;owned\x07 \u202eb"
+    with guard.shielded("terminal"):
+        raise LookupError(hostile)
+    guard.record_problem("terminal", f"the server says {hostile}")
+    for record in caplog.records:
+        text = logging.Formatter().format(record)
+        assert not any(each in text for each in "\x1b\x07\u202e"), text

@@ -11,7 +11,6 @@ from boards.panels import (
     RED,
     SERVICE,
     WINDOWED,
-    Column,
     Json,
     Query,
     Words,
@@ -25,7 +24,6 @@ from boards.panels import (
     row,
     stacked,
     stat,
-    table,
     uid_of,
 )
 
@@ -377,24 +375,19 @@ OVERVIEW = board(
 # --- investigate ----------------------------------------------------------------------------------
 
 RAISED = f"{BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}) == 1"
-OF_RAISED = [
-    f"{BY_ALARM} ({expr}) and ({RAISED})"
-    for expr in (
-        f"ragmonitor_alarm_objective{{{SERVICE}}}",
-        f'ragmonitor_alarm_rise_mean{{{SERVICE}, side="since"}}',
-        f"1000 * ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}}",
-    )
-]
-GROUPS = "ragmonitor_group_hallucination_rate"
-NOT_SPLIT = Words("Answers are not split by anything yet", "尚未按任何维度拆分")
-LOWER_END = Words("Lower end", "下限")
-SHARE = {"unit": "percentunit", "decimals": 1}
 ANSWER_COST = " / ".join(
     f"sum by (service) (increase(ragmonitor_answer_cost_usd_{of}{{{SERVICE}}}[$window]))"
     for of in ("sum", "count")
 )
-NEWEST = Words("Newest incident", "最新事件报告")
-TO_INCIDENT = [{"title": NEWEST, "url": "${__value.raw}incidents/latest", "targetBlank": True}]
+SINCE = f"ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}}"
+RAISED_SINCE = f"1000 * {BY_ALARM} ({SINCE}) and ({RAISED})"
+TO_INCIDENT = [
+    {
+        "title": Words("Newest incident", "最新事件报告"),
+        "url": "${__field.labels.url}incidents/latest",
+        "targetBlank": True,
+    }
+]
 GOLDEN = f'{WINDOWED}, bound="mean", evaluator=~"answer_correctness|context_recall"'
 ANSWERED = f'{SERVICE}, bound="mean", evaluator="availability", window="$window"'
 DIAGNOSES = "rate(ragmonitor_diagnoses_total{%s}[$__rate_interval])"
@@ -432,29 +425,20 @@ INVESTIGATE = board(
             },
             thresholds=((None, GREEN), (1, RED)),
         ),
-        table(
-            Words("Which alarms are raised, and since when?", "哪些告警，从何时起？"),
+        stat(
+            Words("Since when is which alarm raised?", "哪些告警，从何时起？"),
             Words(
-                "Each alarm's limit, the mean since the rise began, and since when it is active.",
-                "每个告警的容忍上限、上升以来的均值，以及自何时起活动。",
+                "Each alarm that is raised, and since when.",
+                "每个正在活动的告警，以及自何时起活动。",
             ),
-            OF_RAISED,
-            (
-                Column("service", Words("Service", "服务")),
-                Column("signal", Words("Signal", "信号")),
-                Column("judge", Words("Judge", "评审")),
-                Column("Value #A", Words("Limit", "容忍上限"), {"decimals": 3}),
-                Column("Value #B", Words("Mean", "均值"), {"decimals": 3}),
-                Column(
-                    "Value #C",
-                    Words("Since", "开始于"),
-                    {"unit": "dateTimeAsLocalNoDateIfToday"},
-                ),
-            ),
-            empty=Words("No alarm is raised", "没有告警"),
-            sort=Words("Since", "开始于"),
+            RAISED_SINCE,
+            unit="dateTimeAsLocalNoDateIfToday",
+            legend="{{service}} · {{signal}} · {{judge}}",
+            defaults={"noValue": Words("No alarm is raised", "没有告警")},
+            width=7,
+            height=8,
         ),
-        table(
+        stat(
             Words("What does the incident say?", "事件报告怎么说？"),
             Words(
                 "A click opens the newest incident on the service's own page: since when, because"
@@ -462,15 +446,14 @@ INVESTIGATE = board(
                 "点击打开该服务页面上最新的事件报告：自何时起、原因、最差的回答。"
                 "仅含设置了 server.ui_url 的服务。",
             ),
-            [f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}})"],
-            (
-                Column("service", Words("Service", "服务")),
-                Column("url", NEWEST, {"links": TO_INCIDENT}),
-            ),
-            empty=Words("No address of a page is set", "未设置页面地址"),
-            sort=Words("Service", "服务"),
-            width=24,
-            height=4,
+            f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}})",
+            unit="none",
+            defaults={
+                "noValue": Words("No address of a page is set", "未设置页面地址"),
+                "links": TO_INCIDENT,
+            },
+            width=5,
+            height=8,
         ),
     ),
     row(
@@ -491,36 +474,6 @@ INVESTIGATE = board(
             ),
             "evaluator",
         ),
-        table(
-            Words("Which group is surely worse?", "哪一组确实更差？"),
-            Words(
-                "Each group's rate in its 95 % interval, sorted by the lower end. Few answers: a"
-                " wide interval, no conclusion.",
-                "各组的幻觉率及 95 % 区间，按下限排序。回答太少则区间很宽，不下结论。",
-            ),
-            [
-                shown(
-                    series,
-                    f'{WINDOWED}, dimension=~"$dimension"{bound}',
-                    "service, dimension, group",
-                )
-                for series, bound in (
-                    (f"{GROUPS}_bound", ', bound="lower"'),
-                    (GROUPS, ""),
-                    (f"{GROUPS}_bound", ', bound="upper"'),
-                )
-            ],
-            (
-                Column("service", Words("Service", "服务")),
-                Column("dimension", Words("Split by", "维度")),
-                Column("group", Words("Group", "组")),
-                Column("Value #A", LOWER_END, SHARE),
-                Column("Value #B", Words("Rate", "幻觉率"), SHARE),
-                Column("Value #C", Words("Upper end", "上限"), SHARE),
-            ),
-            empty=NOT_SPLIT,
-            sort=LOWER_END,
-        ),
         stacked(
             Words("What went wrong with them?", "它们出了什么问题？"),
             Words(
@@ -532,23 +485,28 @@ INVESTIGATE = board(
                 "off_topic：查路由。",
             ),
             (DIAGNOSED, "{{diagnosis}}"),
+            width=24,
         ),
         for_each(
             lines(
                 Words(
-                    "Whose answers are hallucinated, by $dimension?",
-                    "谁的回答出现幻觉，按 $dimension？",
+                    "Which group is surely worse, by $dimension?", "哪一组确实更差，按 $dimension？"
                 ),
                 Words(
-                    "One group alone: look at what is special to it. All at once: at what they"
-                    " share.",
-                    "只有一组变差：看它特有的东西；全部变差：看它们共有的。",
+                    "The lower end of each group's 95 % interval. One group alone: look at what is"
+                    " special to it. All at once: at what they share.",
+                    "各组幻觉率 95 % 区间的下限。只有一组变差：看它特有的东西；"
+                    "全部变差：看它们共有的。",
                 ),
                 (
-                    shown(GROUPS, f'{WINDOWED}, dimension="$dimension"', "service, group"),
+                    shown(
+                        "ragmonitor_group_hallucination_rate_bound",
+                        f'{WINDOWED}, dimension="$dimension", bound="lower"',
+                        "service, group",
+                    ),
                     "{{service}} · {{group}}",
                 ),
-                empty=NOT_SPLIT,
+                empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
             ),
             "dimension",
         ),
@@ -568,7 +526,6 @@ INVESTIGATE = board(
                 Words("{{service}} · empty", "{{service}} · 空检索"),
             ),
             (mean_of_all("weak_retrieval"), Words("{{service}} · weak", "{{service}} · 弱检索")),
-            width=8,
         ),
         lines(
             Words("How long do answers take?", "回答要多久？"),
@@ -581,7 +538,6 @@ INVESTIGATE = board(
             *quantiles("ragmonitor_interaction_seconds", "service"),
             unit="s",
             exemplars=True,
-            width=8,
         ),
         lines(
             Words("What does a good answer cost?", "一条合格回答花多少钱？"),

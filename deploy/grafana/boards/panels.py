@@ -188,8 +188,27 @@ def stacked(title: Words, description: Words, *queries: Query, **others: Any) ->
     return lines(title, description, *queries, custom=custom, **others)
 
 
-def stat(title: Words, description: Words, expr: str, *, unit: str, **others: Any) -> Json:
-    """Return a panel of one number for each service."""
+def stat(
+    title: Words,
+    description: Words,
+    expr: str,
+    *,
+    unit: str,
+    legend: str = "{{service}}",
+    defaults: Json | None = None,
+    **others: Any,
+) -> Json:
+    """Return a panel of one value for each series.
+
+    Args:
+        title: The question that it answers.
+        description: What it shows, and what to do about it.
+        expr: What Prometheus is asked.
+        unit: Of the values.
+        legend: The name of a value.
+        defaults: What else the values have, by Grafana's names.
+        others: As of `panel`.
+    """
     options = {
         "graphMode": "none",
         "colorMode": "value",
@@ -201,13 +220,11 @@ def stat(title: Words, description: Words, expr: str, *, unit: str, **others: An
         "stat",
         title,
         description,
-        [(expr, "{{service}}")],
-        width=6,
-        height=4,
+        [(expr, legend)],
         target={"instant": True, "range": False},
-        defaults={"unit": unit, "decimals": 0},
+        defaults={"unit": unit, "decimals": 0, **(defaults or {})},
         options=options,
-        **others,
+        **{"width": 6, "height": 4, **others},
     )
 
 
@@ -238,65 +255,6 @@ def heatmap(title: Words, description: Words, expr: str, *, unit: str, **others:
         target={"range": True, "exemplar": True, "format": "heatmap"},
         defaults={"unit": unit},
         options=options,
-        **others,
-    )
-
-
-class Column(NamedTuple):
-    """One column of a table."""
-
-    name: str
-    """The label; `Value` of the only query, `Value #A` of one of several."""
-    title: Words
-    properties: Json | None = None
-    """By Grafana's names, with `_` for a dot."""
-
-
-def table(
-    title: Words,
-    description: Words,
-    exprs: Sequence[str],
-    columns: Sequence[Column],
-    *,
-    empty: Words,
-    sort: Words,
-    **others: Any,
-) -> Json:
-    """Return a panel of the values of now, one row for each set of labels.
-
-    Args:
-        title: The question that it answers.
-        description: What it shows, and what to do about it.
-        exprs: What Prometheus is asked: one column of values each.
-        columns: In their order.
-        empty: Shown where nothing was found.
-        sort: The title of the column that the rows are sorted by, the largest first.
-        others: As of `panel`.
-    """
-    organized = {
-        "excludeByName": {"Time": True},
-        "indexByName": {column.name: index for index, column in enumerate(columns)},
-        "renameByName": {column.name: column.title for column in columns},
-    }
-    merged = [{"id": "merge", "options": {}}] if len(exprs) > 1 else []
-    return panel(
-        "table",
-        title,
-        description,
-        [(expr, "") for expr in exprs],
-        target={"instant": True, "range": False, "format": "table"},
-        defaults={"unit": "none", "noValue": empty},
-        overrides=[
-            override("byName", column.title, **column.properties)
-            for column in columns
-            if column.properties
-        ],
-        options={
-            "showHeader": True,
-            "cellHeight": "sm",
-            "sortBy": [{"displayName": sort, "desc": True}],
-        },
-        transformations=[*merged, {"id": "organize", "options": organized}],
         **others,
     )
 

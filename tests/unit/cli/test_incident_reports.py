@@ -25,7 +25,7 @@ def state(tmp_path, monkeypatch):
 def keep(file, event, part=None):
     """Have an alarm raised."""
     store = Sqlite(file, "shop", clock=lambda: START_S)
-    Scene(Explained(part or document()), store=store).keeper.alarm(event)
+    Scene(Explained(part or document()), store=store).alarm(event)
     store.close()
 
 

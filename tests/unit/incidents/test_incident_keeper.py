@@ -29,8 +29,6 @@ JUDGE_CAUSE = AlarmCause(
     since_s=START_S,
     reread=30,
     flipped=12,
-    expected_else=0.05,
-    expected_judge=0.3,
     waiting=0,
 )
 

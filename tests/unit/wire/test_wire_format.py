@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import fields, replace
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,14 @@ from ragmonitor.records import (
     Usage,
 )
 from ragmonitor.runtime.errors import WireError
+from ragmonitor.runtime.feedback import Feedback, feedback_of
 from ragmonitor.runtime.wire import (
     MAX_BYTES,
     VERSION,
     decode,
+    decode_message,
     encode,
+    encode_message,
 )
 
 RECORDED = Path(__file__).parent / "interaction-version-1.hex"
@@ -143,6 +147,27 @@ def test_a_record_that_is_too_long_is_refused():
     """By who writes it: it is counted there, and not cut."""
     with pytest.raises(WireError, match="the limit is"):
         encode(replace(TOWER, answer="x" * MAX_BYTES))
+
+
+def test_a_class_of_the_application_s_own_does_not_travel():
+    """Of an enumeration that no other process can import its text and number do."""
+
+    class Kind(StrEnum):
+        STARS = "stars"
+
+    class Thumb(IntEnum):
+        UP = 1
+
+    given = feedback_of("a1", Thumb.UP, kind=Kind.STARS, at_s=1.0)
+    _, (read,) = decode_message(encode_message("feedback", given), Feedback)
+    assert (type(read.kind), read.kind, read.score) == (str, "stars", 1.0)
+
+
+def test_what_messagepack_has_not_is_said():
+    """Half of a character, and an integer beyond 64 bits: PDFs and hashes give them."""
+    data = encode(replace(TOWER, chunks=(Chunk(text="a\ud800", metadata={"hash": 2**70}),)))
+    (chunk,) = decode(data).chunks
+    assert chunk == Chunk(text="a?", metadata={"hash": "an integer of 71 bits"})
 
 
 def test_hostile_bytes_take_bounded_memory():
