@@ -142,10 +142,6 @@ class Sender:
             feedback = feedback.redacted(self._redactor.text)
         return self._queue_data("feedback", wire.encode_feedback(feedback))
 
-    def refreeze(self) -> None:
-        """Accept the judge as it judges now."""
-        self._queue_data("refreeze", wire.encode_refreeze())
-
     def _queue_data(self, kind: str, data: bytes) -> bool:
         """Have bytes sent behind what waits; False: there is no room, and it is counted."""
         is_taken = not self._closed and self.queue.put(Data(kind, data))

@@ -178,7 +178,7 @@ class StreamWorker:
             self._bury(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return
         try:
-            if is_kind(delivery.data, b"f") or is_kind(delivery.data, b"j"):
+            if is_kind(delivery.data, b"f"):
                 done = partial(self._done.append, _Done(delivery.id, ""))
                 deliver(self.back, delivery.data, done)
                 done()

@@ -80,8 +80,6 @@ def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
     """
     if wire.is_kind(data, b"f"):
         back.feedback(wire.decode_feedback(data))
-    elif wire.is_kind(data, b"j"):
-        back.refreeze()
     else:
         try:
             record = wire.decode(data)

@@ -9,7 +9,6 @@ from ragmonitor.runtime.wire.record_bytes import (
     encode,
     encode_feedback,
     encode_message,
-    encode_refreeze,
     encode_report,
 )
 
@@ -23,7 +22,6 @@ __all__ = [
     "encode",
     "encode_feedback",
     "encode_message",
-    "encode_refreeze",
     "encode_report",
     "is_kind",
     "require_compression",

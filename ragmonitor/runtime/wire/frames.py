@@ -19,9 +19,8 @@ LEVEL: Final = 1
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1
 
-Kind = Literal[b"i", b"r", b"f", b"j", b"m"]
-"""An `Interaction`, a `Report`, people's `Feedback`, the request to accept the judge as it is, or a
-message between a monitor and its worker."""
+Kind = Literal[b"i", b"r", b"f", b"m"]
+"""An `Interaction`, a `Report`, people's `Feedback`, or a message of a monitor or its worker."""
 
 COMPRESSED: Final = 2
 """The flag of bytes that are one Zstandard frame. An unknown flag makes them unreadable."""

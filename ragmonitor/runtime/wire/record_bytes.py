@@ -75,11 +75,6 @@ def decode_feedback(data: bytes) -> Feedback:
     return feedback
 
 
-def encode_refreeze() -> bytes:
-    """Return the request to freeze the reference answers anew: `is_kind` says all of it."""
-    return framed(b"j", packed({}), compressed=False)
-
-
 def encode_message(message: Any) -> bytes:
     """Return plain values, or records of simple fields, as bytes."""
     return framed(b"m", packed(message), compressed=False)
