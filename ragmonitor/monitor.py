@@ -466,19 +466,6 @@ class Monitor:
             else:
                 self._back.feedback(checked)
 
-    def refreeze_anchors(self) -> None:
-        """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.
-
-        For a judge that changed in silence; the alarm `anchors` clears with the checks that follow.
-        Without a judge there are no anchors, and a line of the log says so: with a stream that of
-        the worker.
-
-        Raises:
-            StreamError: With a stream: the request could not be stored, or it is not known that it
-                was.
-        """
-        self._back.refreeze()
-
     @property
     def metrics_url(self) -> str | None:
         """The address at which this process serves /metrics; None if it does not."""

@@ -58,7 +58,7 @@ TEXTS: Final = {
     "next_document": "Was {name} edited, replaced or indexed again around {time}? Restore the earlier edition, or take it out of the index until it is right.",
     "next_version": "What changed with {name} (prompt, model, retrieval)? Can it be rolled back?",
     "next_slice": "What was changed for {name} around {time} (prompt, model, index, users), and can it be undone?",
-    "next_judge": "Did the provider change the judge's model? Check some verdicts by hand; if it is right to be stricter, accept it with monitor.refreeze_anchors() and set a new objective.",
+    "next_judge": "Did the provider change the judge's model? Check some verdicts by hand; if it is right to be stricter, set a new objective.",
     "next_everywhere": "Was anything deployed, indexed or changed around {time}? Attributes that are not recorded cannot be found: does each interaction carry route, tenant, version?",
     "next_unknown": "Was anything deployed, indexed or changed around {time}? Names come some minutes after an alarm.",
     "next_check": "Let the reference answers be judged again before anything is rolled back.",

@@ -58,7 +58,7 @@ TEXTS: Final = {
     "next_document": "{name} 在 {time} 前后是否被修改、替换或重新索引？请恢复先前的版本，或在改正之前将其移出索引。",
     "next_version": "{name} 改了什么（提示词、模型、检索）？能否回滚？",
     "next_slice": "{time} 前后 {name} 改了什么（提示词、模型、索引、用户），能否撤销？",
-    "next_judge": "供应商是否更换了评审模型？请人工核对几条结论；若更严是对的，用 monitor.refreeze_anchors() 接受，并重设目标。",
+    "next_judge": "供应商是否更换了评审模型？请人工核对几条结论；若更严是对的，请重设目标。",
     "next_everywhere": "{time} 前后是否有部署、重建索引或其他变更？未记录的属性无从查起：每次交互是否带有 route、tenant、version？",
     "next_unknown": "{time} 前后是否有部署、重建索引或其他变更？告警后数分钟才能指明原因。",
     "next_check": "回滚之前，请等参考样例重新评审。",

@@ -175,10 +175,6 @@ class Pipeline:
         self.wake()
         return is_taken
 
-    def refreeze(self) -> None:
-        """Accept the judge as it judges now."""
-        self.estimates.refreeze()
-
     def destination(self) -> str:
         """Say where traces go, without secrets."""
         return self.traces.destination()

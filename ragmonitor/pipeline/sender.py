@@ -127,10 +127,6 @@ class Sender:
             feedback = feedback.redacted(self._redactor.text)
         return self._queue_call("feedback", feedback)
 
-    def refreeze(self) -> None:
-        """Accept the judge as it judges now."""
-        self._queue_call("refreeze")
-
     def _queue_call(self, name: str, *args: object) -> bool:
         """Have a call sent behind what waits; False: there is no room, and it is counted."""
         data = wire.encode_message(name, *args)

@@ -94,8 +94,6 @@ def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
         back.feedback(*wire.decode_message(data, Feedback)[1])
     elif name == "event":
         back.event(*wire.decode_message(data, str, dict[str, str], float)[1])
-    elif name == "refreeze":
-        back.refreeze()
 
 
 class Session:

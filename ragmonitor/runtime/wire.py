@@ -71,7 +71,10 @@ def is_kind(data: bytes, kind: Kind) -> bool:
 
 
 def _encoded(kind: Kind, record: Any) -> bytes:
-    body = _ENCODER.encode(record)
+    try:
+        body = _ENCODER.encode(record)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise WireError(f"a record cannot be written: {type(error).__name__}") from None
     if len(body) > MAX_BYTES:
         raise WireError(f"a record of {len(body)} bytes; the limit is {MAX_BYTES}")
     return bytes((_MAGIC, kind[0], VERSION, 0)) + body

@@ -28,10 +28,11 @@ Source:
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
+
+import msgspec
 
 from ragmonitor.stats.learning import MIN_OBJECTIVE, Learning
 from ragmonitor.stats.sums import MAX_WEIGHT
@@ -65,18 +66,8 @@ Bets = dict[int, tuple[float, float]]
 Event = Literal["raised", "cleared"]
 _Unit = tuple[float, float, float, float]
 """A group's session: weight, bad weight, and the times of its first and last bucket."""
-_UNIT: Final = struct.Struct("<H2d2I")
 _NOTHING: Final = 1e-9
 """Weights below it are what adding and taking away left."""
-_NUMBERS: Final = (
-    "threshold_days",
-    "max_reserve",
-    "at_s",
-    "raised_at_s",
-    "began_s",
-    "level",
-    "reserve",
-)
 
 
 @dataclass(slots=True)
@@ -353,41 +344,18 @@ class Alarm:
             self.learning.forget_fresh()
 
     def numbers(self) -> bytes:
-        """Return all but the groups: some 120 bytes, 300 while it learns."""
-        learning = self.learning
-        learned = [] if learning is None else [
-            *(learning.began_s, learning.committed_s, learning.until_s),
-            *learning.kept,
-            *learning.fresh,
-        ]  # fmt: skip
-        means = [
-            math.nan if each is None else each for each in (self.objective, self.spike, self.given)
-        ]
-        own = [getattr(self, name) for name in _NUMBERS]
-        row = [*means, *own, float(len(learned)), *learned, *self.parts]
-        return struct.pack(f"<{len(row)}d", *row)
+        """Return all but the groups."""
+        return msgspec.msgpack.encode(replace(self, units={}, is_touched=False))
 
     def groups(self) -> bytes:
-        """Return the groups, 26 bytes each."""
-        return b"".join(
-            _UNIT.pack(group, total, hits, int(first_s), int(last_s))
-            for group, (total, hits, first_s, last_s) in self.units.items()
-        )
+        """Return the groups, some 40 bytes each."""
+        return msgspec.msgpack.encode(self.units)
 
     @classmethod
     def load(cls, numbers: bytes, groups: bytes) -> Alarm:
         """Return what `numbers` and `groups` returned."""
-        rest = list(struct.unpack(f"<{len(numbers) // 8}d", numbers))
-        objective, spike, given = (None if math.isnan(each) else each for each in rest[:3])
-        alarm, rest = cls(objective, 0.0, spike=spike, given=given), rest[3:]
-        for name in _NUMBERS:
-            setattr(alarm, name, rest.pop(0))
-        count = int(rest.pop(0))
-        learned, alarm.parts = rest[:count], rest[count:]
-        if learned:
-            began_s, committed_s, until_s = learned[:3]
-            alarm.learning = Learning(began_s, committed_s, until_s, learned[3:13], learned[13:])
-        alarm.units = {g: (t, h, float(f), float(n)) for g, t, h, f, n in _UNIT.iter_unpack(groups)}
+        alarm = msgspec.msgpack.decode(numbers, type=cls)
+        alarm.units = msgspec.msgpack.decode(groups, type=dict[int, _Unit]) if groups else {}
         return alarm
 
 

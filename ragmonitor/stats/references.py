@@ -121,7 +121,6 @@ class ReferenceAnswers(Part):
         self._checks = 0
         """The number of readings."""
         self._observed: list[Observation] = []
-        self._is_refrozen = False
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -157,16 +156,8 @@ class ReferenceAnswers(Part):
                 self._forgets = None
         for kept in (self._kept, self._reads):
             kept.exchange()
-            if self._is_refrozen:
-                for key in [*kept.rows]:
-                    kept.remove(key)
-        self._is_refrozen = False
         observed, self._observed = self._observed, []
         return observed
-
-    def refreeze(self) -> None:
-        """Accept the judge as it judges now, at the next tick. From any thread."""
-        self._is_refrozen = True
 
     # --- reading again --------------------------------------------------------------------------
 
@@ -234,12 +225,12 @@ class ReferenceAnswers(Part):
             self._observed.append(
                 Observation(REFERENCES, float(flipped), now_s, answer=f"{identity} {now_s}")
             )
-        elif flipped:  # the judge wavers: it says nothing of it
-            self._kept.remove(identity)
-            return
         else:
             reference.confirmations += 1
-        self._kept.put(identity, reference)
+        if flipped:  # answers that take its place have the judge's verdicts of today
+            self._kept.remove(identity)
+        else:
+            self._kept.put(identity, reference)
 
     # --- what they say --------------------------------------------------------------------------
 

@@ -575,16 +575,6 @@ class Statistics:
         if self._cause.cause != "unknown":
             logger.warning("ragmonitor: %s", self._cause)
 
-    def refreeze(self) -> None:
-        """Accept the judge as it judges now, at the next tick. From any thread."""
-        if self._references is not None:
-            self._references.refreeze()
-        else:
-            logger.warning(
-                "ragmonitor: nothing is frozen anew: no judge is configured, so there are no "
-                "reference answers"
-            )
-
     def due(self) -> Sequence[Interaction]:
         """Return the reference answers that the judge is to score again now."""
         cause = self._cause

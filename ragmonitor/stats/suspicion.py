@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ragmonitor.store import DAY_S
@@ -25,9 +24,9 @@ BEGINS_AFTER: Final = 1_000.0
 """Answers from which the running mean means something."""
 MULTIPLES: Final = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
 SHARES: Final = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
-_FORMAT: Final = struct.Struct("<10d")
 
 
+@dataclass(slots=True)
 class Suspicion:
     """The evidence that a mean score has risen, by all answers and before verdicts can tell.
 
@@ -43,13 +42,13 @@ class Suspicion:
     True
     """
 
-    __slots__ = ("_answers", "_at_s", "_score", "_weight", "parts")
-
-    def __init__(self) -> None:
-        """Begin without a mean."""
-        self.parts = [0.0] * len(MULTIPLES)
-        self._at_s = -1.0
-        self._score = self._weight = self._answers = 0.0
+    parts: list[float] = field(default_factory=lambda: [0.0] * len(MULTIPLES))
+    at_s: float = -1.0
+    score: float = 0.0
+    """The sum of scores that the running mean is of, and the next the number of answers."""
+    weight: float = 0.0
+    answers: float = 0.0
+    """Since the beginning, with nothing forgotten."""
 
     @property
     def value(self) -> float:
@@ -65,17 +64,17 @@ class Suspicion:
             score: Sum of the scores of its answers, each 0 to 1.
             answers: Their number.
         """
-        passed_s = min(3_600.0, max(0.0, at_s - self._at_s)) if self._at_s >= 0 else 0.0
-        self._at_s = max(self._at_s, at_s)
-        if self._answers > BEGINS_AFTER:
+        passed_s = min(3_600.0, max(0.0, at_s - self.at_s)) if self.at_s >= 0 else 0.0
+        self.at_s = max(self.at_s, at_s)
+        if self.answers > BEGINS_AFTER:
             # Against the mean before: what these answers say must not move their own bar.
             self._update(passed_s, score, answers)
         kept = math.exp(-passed_s / FORGETTING_S)
-        self._score, self._weight = self._score * kept + score, self._weight * kept + answers
-        self._answers += answers
+        self.score, self.weight = self.score * kept + score, self.weight * kept + answers
+        self.answers += answers
 
     def _update(self, passed_s: float, score: float, answers: float) -> None:
-        usual = min(0.999, max(0.001, HEADROOM * self._score / self._weight))
+        usual = min(0.999, max(0.001, HEADROOM * self.score / self.weight))
         days = min(passed_s / DAY_S, TIME_ALONE * MAX_DAYS - sum(self.parts))
         if days > 0:
             self.parts = [p + days * share for p, share in zip(self.parts, SHARES, strict=True)]
@@ -94,17 +93,4 @@ class Suspicion:
 
     def copy(self) -> Suspicion:
         """Return one that goes its own way."""
-        return Suspicion.load(self.dump())
-
-    def dump(self) -> bytes:
-        """Return it as a row."""
-        return _FORMAT.pack(self._at_s, self._score, self._weight, self._answers, *self.parts)
-
-    @classmethod
-    def load(cls, row: bytes) -> Suspicion:
-        """Return what `dump` returned."""
-        loaded = cls()
-        numbers: Sequence[float]
-        loaded._at_s, loaded._score, loaded._weight, loaded._answers, *numbers = _FORMAT.unpack(row)
-        loaded.parts = list(numbers)
-        return loaded
+        return replace(self)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from ragmonitor.stats.alarm import Alarm, Event
 from ragmonitor.stats.beta import clopper_pearson
 from ragmonitor.stats.comparison import (
@@ -225,10 +227,10 @@ class Tick:
         known = self._known = _Known(version, state, shown=rows.get("states", b""))
         for name, row in rows.items():
             kind, _, key = name.partition(":")
-            if kind == "alarm":
-                known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
-            elif kind == "suspicion":
-                known.suspicions[key] = Suspicion.load(row)
+            if kind == "watch":
+                known.alarms[key] = Alarm.load(row, rows.get(f"bets:{key}", b""))
+            elif kind == "rise":
+                known.suspicions[key] = msgspec.msgpack.decode(row, type=Suspicion)
             elif kind == "window":
                 known.means[key] = {s: Mean.load(each) for s, each in json.loads(row).items()}
         self._objectives = {}
@@ -260,9 +262,9 @@ class Tick:
             if is_minute:
                 alarm.forget(now_s)
             if closing or happened or not known.version:
-                rows[f"alarm:{each.series}"] = alarm.numbers()
+                rows[f"watch:{each.series}"] = alarm.numbers()
             if alarm.is_touched:
-                rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
+                rows[f"bets:{each.series}"], alarm.is_touched = alarm.groups(), False
             alarms[each.series] = Shown.of(alarm, ahead, now_s)
             for what, at_s, began_s in happened:
                 since_s = began_s if what == "raised" else before_s
@@ -322,7 +324,7 @@ class Tick:
             _, risk, risks, _ = series.get(each.series, {}).get(ALL, _NONE)
             suspicion.step(t + BET_S, risk, risks)
             if closing and t == closing[-1]:
-                rows[f"suspicion:{each.series}"] = suspicion.dump()
+                rows[f"rise:{each.series}"] = msgspec.msgpack.encode(suspicion)
                 known.suspicions[each.series] = suspicion.copy()
         return found
 
