@@ -57,10 +57,8 @@ from ragmonitor_llama_index.translate import (
     note_answer,
     note_nodes,
     note_prompt,
-    note_query,
     note_reply,
     note_sources,
-    note_start_event,
     note_stop_event,
     note_tool_nodes,
     note_tool_query,
@@ -312,10 +310,9 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         )
         if place is not None and not picked:
             return False
-        if role is _ENGINE:
-            query = note_query(next(iter(arguments.values()), None))
-        else:
-            query = note_start_event(arguments.get("start_event"))
+        query = next(iter(arguments.values()), None)
+        if role is _WORKFLOW:
+            query = arguments.get("start_event")
         note = Note(tags)
         recorder.started(
             id_, parent_id, "chain", name, query, note, asked=role is _ENGINE, picked=picked
@@ -346,7 +343,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         root.instance = instance
         if role is _SYNTHESIS:
             note.synthesized = [arguments.get("nodes") or ()]
-            query = note_query(arguments.get("query"))
+            query = arguments.get("query")
             recorder.started(id_, None, "chain", type(instance).__name__, query, note, asked=True)
         elif root.role is not _RERANKER:  # whose own models are parts
             kind, name, inputs = _called(role, instance, arguments)
@@ -548,8 +545,7 @@ def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[Ru
         return "model", type(instance).__name__, note_prompt(arguments)
     if role is _TOOL:
         return "tool", _tool_name(instance), note_tool_query(arguments)
-    query = note_query(next(iter(arguments.values()), None))
-    return "retriever", type(instance).__name__, query
+    return "retriever", type(instance).__name__, next(iter(arguments.values()), None)
 
 
 def _given(place: _Place, result: Any) -> Any:
