@@ -27,13 +27,13 @@ from workflows.events import Event, StopEvent
 from ragmonitor import Chunk
 from ragmonitor.integration import (
     ANSWER_KEYS,
-    INTERACTION_TAG,
     Message,
     Run,
     Usage,
     answer_in,
     finish_reason_of,
     holds,
+    labels_of,
     member_in,
     question_in,
     record_error,
@@ -223,9 +223,7 @@ def note_tool_text(output: Any) -> str | None:
 def tags_in(tags: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the list of tags among what `instrument_tags` says; None: there is none."""
     listed = tags.get("tags") or tags.get("tag.tags")
-    if not listed or isinstance(listed, str):
-        return None
-    return tuple(tag for tag in listed if isinstance(tag, str))
+    return (*listed,) if isinstance(listed, (list, tuple, set, frozenset)) else None
 
 
 class LlamaIndexTranslator:
@@ -322,25 +320,10 @@ class LlamaIndexTranslator:
         note = root.details
         if not isinstance(note, Note):
             return {}
-        labels: dict[str, Any] = {}
+        tags = note.tags or {}
+        labels = labels_of(tags, tags_in(tags))
         if note.incomplete or _is_unreadable(note.shown) or _has_unreadable(root):
             labels["capture_incomplete"] = True
-        if not note.tags:
-            return labels
-        attributes = {}
-        for key, value in note.tags.items():
-            # As they are: the record makes texts of what can be one.
-            if key in ("session_id", "session.id"):
-                labels["session_id"] = value
-            elif key in ("user_id", "user.id"):
-                labels["user_id"] = value
-            elif key in ("tags", "tag.tags") and isinstance(value, (list, tuple, set, frozenset)):
-                labels["tags"] = tuple(
-                    tag for tag in value if not (isinstance(tag, str) and tag == INTERACTION_TAG)
-                )
-            elif not str(key).startswith("llamaindex."):  # the workflow engine's own
-                attributes[key] = value
-        labels["attributes"] = attributes
         return labels
 
 
