@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel
@@ -92,7 +92,6 @@ class InteractionSpanProcessor(SpanProcessor):
         *,
         wake: Callable[[], None] = lambda: None,
         is_claimed: Callable[[str], bool] = lambda _framework: False,
-        root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         max_spans: int = MAX_OPEN_RUNS,
         span_age_s: float = OPEN_RUN_AGE_S,
@@ -107,7 +106,6 @@ class InteractionSpanProcessor(SpanProcessor):
             wake: Called with the first span, so that somebody calls `sweep` from then on.
             is_claimed: Whether an integration of ours records this framework for the same monitor:
                 its trees are left to it.
-            root_names: Only trees whose roots have one of these names; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
             max_spans: When more spans are held, the oldest traces are forgotten.
             span_age_s: A span open for longer is taken as never to end.
@@ -118,7 +116,6 @@ class InteractionSpanProcessor(SpanProcessor):
         self._hand_over = hand_over
         self._wake = wake
         self._is_claimed = is_claimed
-        self._root_names = root_names
         self._is_retrieval_tool = tool_matcher(retrieval_tools)
         self._max_spans = max_spans
         self._span_age_s = span_age_s
@@ -281,7 +278,6 @@ class InteractionSpanProcessor(SpanProcessor):
         for finished in trees_of(
             spans.values(),
             open_spans,
-            root_names=self._root_names,
             is_retrieval_tool=self._is_retrieval_tool,
         ):
             members = {*finished.by_id, finished.root.span_id}
