@@ -234,7 +234,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             elif bubbling == "ParentCommand":
                 self._ended(key)
             else:
-                self._interrupted(key, _key(parent_run_id))
+                self._interrupted(key)
 
     # --- retrievers -------------------------------------------------------------------------
 

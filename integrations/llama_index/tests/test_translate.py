@@ -11,7 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 from integrations.llama_index.tests.scripted import ScriptedLLM
 from ragmonitor.integration import Run, Usage
 from ragmonitor_llama_index import LlamaIndexTranslator
-from ragmonitor_llama_index.translate import Note, note_reply
+from ragmonitor_llama_index.translate import note_reply
 
 translator = LlamaIndexTranslator()
 
