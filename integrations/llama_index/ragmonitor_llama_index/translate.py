@@ -7,6 +7,7 @@ texts, which nobody can change, and copies of the small rest. `LlamaIndexTransla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import (
@@ -57,21 +58,19 @@ class NotedReply(NamedTuple):
     """`additional_kwargs`, in which other providers count tokens."""
 
 
+@dataclass(slots=True, eq=False)
 class Note:
     """Notes on a root for the translator, over the root's whole life."""
 
-    __slots__ = ("incomplete", "model", "shown", "synthesized", "tags")
-
-    def __init__(self, tags: Mapping[str, Any] | None, model: Any = None) -> None:
-        self.tags = dict(tags) if tags else None
-        self.model = model
-        """The model that runs by itself."""
-        self.incomplete = False
-        """A part of the interaction was lost by a fault of ours."""
-        self.shown: NotedNodes | None = None
-        """The nodes that the model was shown; None if the result does not name them."""
-        self.synthesized: list[Iterable[Any]] | None = None
-        """The lists of nodes that synthesizers got; released when the root's call returns."""
+    tags: Mapping[str, Any] | None
+    model: Any = None
+    """The model that runs by itself."""
+    incomplete: bool = False
+    """A part of the interaction was lost by a fault of ours."""
+    shown: NotedNodes | None = None
+    """The nodes that the model was shown; None if the result does not name them."""
+    synthesized: list[Iterable[Any]] | None = None
+    """The lists of nodes that synthesizers got; released when the root's call returns."""
 
 
 def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
