@@ -397,7 +397,6 @@ class Monitor:
                     self._hand_over,
                     wake=self._wake,
                     is_claimed=self._recorders.__contains__,
-                    root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     on_forgotten=self._give_up,
                 )

@@ -127,25 +127,12 @@ def tags_in(value: Any) -> tuple[str, ...]:
 
 
 def messages_in(items: Any) -> tuple[Message, ...]:
-    """Return the messages that a model was asked, from messages, texts or mappings.
-
-    A mapping has `role` and `content`. The result is empty, for not known, where a part of it
-    cannot be read.
-    """
-    messages = []
-    for item in items:
-        role: Any = "user"
-        text: Any = item
-        if isinstance(item, Message):
-            role, text = item.role, item.text
-        elif isinstance(item, Mapping):
-            role, text = item.get("role"), item.get("content")
-        read = text_in(text)
-        if read is None or text is None or role is None:
-            note_unreadable("expected a prompt as a text or messages")
-            return ()
-        messages.append(Message(role=text_in(role) or "user", text=read))
-    return tuple(messages)
+    """Return the messages that a model was asked, from messages and texts, without what is none."""
+    return tuple(
+        Message(role="user", text=item) if isinstance(item, str) else item
+        for item in items
+        if isinstance(item, str | Message)
+    )
 
 
 def attributes_in(value: Any) -> dict[str, str]:
@@ -154,14 +141,15 @@ def attributes_in(value: Any) -> dict[str, str]:
         return {}
     try:
         items = list(islice(value.items(), MAX_LABELS)) if isinstance(value, Mapping) else []
-        texts = {text_in(name): text_in(item) for name, item in items if item is not None}
-        for name, item in items:
-            if name in texts and texts[name] is None:
-                texts[name] = json_of(item)
+        texts = {
+            text_in(name): json_of(item) if (text := text_in(item)) is None else text
+            for name, item in items
+            if item is not None
+        }
     except Exception as error:  # noqa: BLE001 - anybody's mapping
         record_error("capture", error)
         return {}
-    return {name: text for name, text in texts.items() if name and text is not None}
+    return {name: text for name, text in texts.items() if name}
 
 
 MAX_JSON_CHARACTERS: Final = 16_000_000

@@ -25,9 +25,10 @@ _TEMPLATE_VERSION = "llm.prompt_template.version"
 _NAMES = (_SESSION, _USER, _TAGS, _METADATA, _TEMPLATE_VERSION)
 
 
-_FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
-_FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
-_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+_FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__", "llamaindex.")
+_FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:", "ragmonitor:")
+_SESSION_KEYS = ("session_id", _SESSION, "thread_id", "conversation_id")
+_USER_KEYS = ("user_id", _USER)
 
 
 def labels_in(context: Context) -> Mapping[str, Any] | None:
@@ -72,13 +73,13 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
 
 
 def labels_of(metadata: Mapping[str, Any], tags: Any = ()) -> dict[str, Any]:
-    """Return an interaction's labels from the metadata and tags of LangChain's runs.
+    """Return an interaction's labels from the metadata and tags of a framework's run.
 
     The framework's own metadata and tags are left out. Keys are those of `Translator.labels`.
     """
     return {
         "session_id": next((t for k in _SESSION_KEYS if (t := text_in(metadata.get(k)))), ""),
-        "user_id": text_in(metadata.get("user_id")) or "",
+        "user_id": next((t for k in _USER_KEYS if (t := text_in(metadata.get(k)))), ""),
         "tags": tuple(
             tag
             for tag in (tags if isinstance(tags, list | tuple) else ())
@@ -89,7 +90,7 @@ def labels_of(metadata: Mapping[str, Any], tags: Any = ()) -> dict[str, Any]:
             for key, value in metadata.items()
             if isinstance(value, str)
             and isinstance(key, str)
-            and key not in (*_SESSION_KEYS, "user_id")
+            and key not in (*_SESSION_KEYS, *_USER_KEYS)
             and not key.startswith(_FRAMEWORK_METADATA)
         },
     }

@@ -386,28 +386,30 @@ class Recorder:
                     root.scope.finish(root)
                 root.release()
 
-    def interrupted(self, run_id: Hashable, parent_id: Hashable | None) -> None:
+    def interrupted(self, run_id: Hashable) -> None:
         """Note that a run stopped because the application waits for a person: it did not fail.
 
-        Its parent, if that is a root, ends next, and pauses under its `thread`.
+        Its root pauses under its `thread`, now or when it ends.
         """
         with _capture:
             run = self._open.pop(run_id, None)
-            if isinstance(run, Root) and run.id == run_id:
-                run.waits = True
-                if run.thread is not None and run.scope is None:
-                    self._pause(run, None, None, run.thread)
-                elif run.outer is not None:
-                    run.ended_ns = time.time_ns()
-                    self._move(run, run.outer)
-                    run.release()
-                else:
-                    self._close(run, None, None, "partial", "")
-            elif run is not None and run.id == run_id:
+            if run is None:
+                return
+            root = run.root
+            root.waits = True
+            if run.id != run_id:
+                return
+            if run is not root:
                 self._close(run, None, None, "ok", "")
-            parent = None if parent_id is None else self._open.get(parent_id)
-            if isinstance(parent, Root) and parent.id == parent_id:
-                parent.waits = True
+            elif root.thread is not None and root.scope is None:
+                self._pause(root, None, None, root.thread)
+            elif root.outer is not None:
+                root.outer.waits = True
+                root.ended_ns = time.time_ns()
+                self._move(root, root.outer)
+                root.release()
+            else:
+                self._close(root, None, None, "partial", "")
 
     def failed(
         self,

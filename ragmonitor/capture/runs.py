@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal
 
 from opentelemetry.trace import SpanContext
@@ -14,6 +15,7 @@ from ragmonitor.records import Status
 RunKind = Literal["chain", "retriever", "model", "tool"]
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """The notes on one run while it is open. Mutable, and never shared with the application.
 
@@ -22,50 +24,32 @@ class Run:
     change (dicts, lists); a `Translator` turns them into text behind the request path.
     """
 
-    __slots__ = (
-        "details",
-        "ended_ns",
-        "error",
-        "first_piece_ns",
-        "id",
-        "inputs",
-        "inside_retriever",
-        "kind",
-        "name",
-        "outputs",
-        "pieces",
-        "retrieved",
-        "root",
-        "started_ns",
-        "status",
-    )
+    id: Any
+    parent: InitVar[Run | None]
+    kind: RunKind
+    name: str
+    inputs: Any
+    outputs: Any = None
+    root: Root = field(init=False)
+    inside_retriever: bool = False
+    started_ns: int = field(init=False)
+    ended_ns: int = 0
+    """0 while the run is open."""
+    status: Status = "ok"
+    error: str = ""
+    first_piece_ns: int = 0
+    """The time when the first text of the stream came; 0: none has."""
+    pieces: list[str] = field(default_factory=list)
+    """Text of the stream so far, piece by piece."""
+    retrieved: bool = False
+    """Whether a retriever run in this tool has the chunks, which the tool's output repeats."""
+    details: Any = None
+    """Further notes of the integration for its translator, such as tags and metadata."""
 
-    root: Root
-
-    def __init__(
-        self, run_id: Hashable, parent: Run | None, kind: RunKind, name: str, inputs: Any
-    ) -> None:
-        self.id = run_id
-        self.kind = kind
-        self.name = name
-        self.inputs = inputs
-        self.outputs: Any = None
+    def __post_init__(self, parent: Run | None) -> None:
+        """Begin now, below the parent."""
         self.started_ns = time.time_ns()
-        self.ended_ns = 0
-        """0 while the run is open."""
-        self.status: Status = "ok"
-        self.error = ""
-        self.first_piece_ns = 0
-        """The time when the first text of the stream came; 0: none has."""
-        self.pieces: list[str] = []
-        """Text of the stream so far, piece by piece."""
-        self.retrieved = False
-        """Whether a retriever run in this tool has the chunks, which the tool's output repeats."""
-        self.details: Any = None
-        """Further notes of the integration for its translator, such as tags and metadata."""
-        if parent is None:
-            self.inside_retriever = False
-        else:
+        if parent is not None:
             self.root = parent.root
             self.inside_retriever = parent.inside_retriever or parent.kind == "retriever"
 
@@ -90,70 +74,58 @@ class Run:
         return self.kind == "model" and not self.inside_retriever
 
 
+@dataclass(slots=True, eq=False)
 class Root(Run):
-    """A run that is an interaction, or may be one, with the runs that belong to it."""
+    """A run that is an interaction, or may be one, with the runs that belong to it.
 
-    __slots__ = (
-        "asked",
-        "before_id",
-        "caller",
-        "is_cut_short",
-        "is_taken_from",
-        "labels",
-        "lost",
-        "members",
-        "named",
-        "outer",
-        "picked",
-        "resumed_ns",
-        "scope",
-        "target",
-        "thread",
-        "tool",
-        "waits",
-    )
+    Its parent, if it has one, is of the interaction that it was taken out of, by choice of the
+    application.
+    """
 
-    def __init__(
-        self, run_id: Hashable, outer: Run | None, kind: RunKind, name: str, inputs: Any
-    ) -> None:
-        super().__init__(run_id, outer, kind, name, inputs)
+    outer: Root | None = None
+    """That interaction."""
+    tool: Run | None = None
+    """The tool that it was called by."""
+    members: list[Run] = field(default_factory=list)
+    """Its retriever, model and tool runs."""
+    lost: int = 0
+    """Number of its runs that were not kept: there were too many, or they were given up."""
+    asked: bool = False
+    """Known to answer a question, even where no model run shows it (a framework's own words when
+    nothing was retrieved, a failure before the model)."""
+    picked: bool = False
+    """The application named or tagged this run as the interaction."""
+    resumed_ns: int = 0
+    """The time when it resumed an earlier run that had paused; 0: it did not."""
+    thread: Hashable | None = None
+    """The key under which it pauses, and by which a later run resumes it."""
+    is_cut_short: bool = False
+    """It is `partial` because a model had not ended when it did: the texts may tell that its answer
+    is whole all the same (`FinishedRuns.ending`)."""
+    named: Run | None = None
+    """Stands for a retrieval that no run was: the outputs name what was found."""
+    is_taken_from: bool = False
+    """An interaction was taken out of it, with what had been retrieved for that."""
+    waits: bool = False
+    """It stopped because the application waits for a person."""
+    caller: SpanContext | None = None
+    """The application's span that was current when it started."""
+    target: SpanContext | None = None
+    """Another instrumentation's span of this very run."""
+    labels: Mapping[str, Any] | None = None
+    """Labels in the caller's OpenTelemetry context; see `labels.py`."""
+    before_id: str = ""
+    """The newest interaction of its thread or task when it began."""
+    scope: InteractionScope | None = None
+    """The scope of plain code that it is a part of."""
+
+    def __post_init__(self, parent: Run | None) -> None:
+        """Begin now."""
+        Run.__post_init__(self, parent)
         self.root = self
-        self.outer: Root | None = None if outer is None else outer.root
-        """The interaction that this one was taken out of, by choice of the application."""
-        self.members: list[Run] = []
-        """Its retriever, model and tool runs."""
-        self.lost = 0
-        """Number of its runs that were not kept: there were too many, or they were given up."""
-        self.asked = False
-        """Known to answer a question, even where no model run shows it (a framework's own words
-        when nothing was retrieved, a failure before the model)."""
-        self.picked = False
-        """The application named or tagged this run as the interaction."""
-        self.resumed_ns = 0
-        """The time when it resumed an earlier run that had paused; 0: it did not."""
-        self.thread: Hashable | None = None
-        """The key under which it pauses, and by which a later run resumes it."""
-        self.is_cut_short = False
-        """It is `partial` because a model had not ended when it did: the texts may tell that its
-        answer is whole all the same (`FinishedRuns.ending`)."""
-        self.named: Run | None = None
-        """Stands for a retrieval that no run was: the outputs name what was found."""
-        self.is_taken_from = False
-        """An interaction was taken out of it, with what had been retrieved for that."""
-        self.waits = False
-        """It stopped because the application waits for a person."""
-        self.tool = outer if outer is not None and outer.kind == "tool" else None
-        """The tool that it was called by."""
-        self.caller: SpanContext | None = None
-        """The application's span that was current when it started."""
-        self.target: SpanContext | None = None
-        """Another instrumentation's span of this very run."""
-        self.labels: Mapping[str, Any] | None = None
-        """Labels in the caller's OpenTelemetry context; see `labels.py`."""
-        self.before_id = ""
-        """The newest interaction of its thread or task when it began."""
-        self.scope: InteractionScope | None = None
-        """The scope of plain code that it is a part of."""
+        if parent is not None:
+            self.outer = parent.root
+            self.tool = parent if parent.kind == "tool" else None
 
     def release(self) -> None:
         """Break the cycles that it is in, when nothing more is to be read of it.

@@ -11,6 +11,7 @@ import inspect
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
 
@@ -44,21 +45,19 @@ class Listener:
         """
 
 
+@dataclass(slots=True)
 class KeptPieces:
     """Keeps the first pieces of one stream, up to its bounds."""
 
-    __slots__ = ("_characters", "_max_pieces", "complete", "pieces")
-
-    def __init__(self, max_pieces: int) -> None:
-        self._max_pieces = max_pieces
-        self.pieces: list[Any] = []
-        self.complete = True
-        self._characters = MAX_CHARACTERS
+    max_pieces: int
+    pieces: list[Any] = field(default_factory=list)
+    complete: bool = True
+    _characters: int = 0
 
     def add(self, piece: Any, characters: int = 0) -> None:
         """Keep one more, as long as there is room."""
-        self._characters -= characters
-        if self._characters < 0 or len(self.pieces) >= self._max_pieces:
+        self._characters += characters
+        if self._characters > MAX_CHARACTERS or len(self.pieces) >= self.max_pieces:
             self.complete = False
         else:
             self.pieces.append(piece)

@@ -98,7 +98,6 @@ class Receiver:
         """The traces that are not complete."""
         self.intake = SpanIntake(self.traces)
         """Takes the requests."""
-        self._root_names = settings.capture.root_names
         self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
         self._outcomes: Counter[TraceOutcome] = Counter()
         back_half = Pipeline if settings.send_to is None else StreamSender
@@ -180,7 +179,6 @@ class Receiver:
         try:
             found = assembled(
                 held if trace.matches else (),
-                root_names=self._root_names,
                 is_retrieval_tool=self._is_retrieval_tool,
             )
         except Exception as error:  # noqa: BLE001 - a trace must cost only itself

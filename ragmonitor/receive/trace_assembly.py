@@ -6,7 +6,7 @@ never sent, a clock that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,7 +54,6 @@ class Received:
 def assembled(
     held: Iterable[HeldSpan],
     *,
-    root_names: Collection[str],
     is_retrieval_tool: Callable[[str], bool],
 ) -> list[Received]:
     """Return the interactions of one trace.
@@ -63,7 +62,6 @@ def assembled(
 
     Args:
         held: The spans that have come.
-        root_names: Only trees whose roots have one of these names; empty: any.
         is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
     """
     by_id = {span.span_id: span for span in held}
@@ -72,7 +70,7 @@ def assembled(
     spans = {span_id: span_record(span) for span_id, span in by_id.items()}
     _stand_in_for_missing(spans)
     _align_clocks(spans, by_id)
-    trees = trees_of(spans.values(), root_names=root_names, is_retrieval_tool=is_retrieval_tool)
+    trees = trees_of(spans.values(), is_retrieval_tool=is_retrieval_tool)
     return [Received(tree, _attributes(tree, by_id)) for tree in trees]
 
 

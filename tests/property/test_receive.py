@@ -123,7 +123,6 @@ def read(traces: OpenTraces) -> list[Interaction | None]:
     for trace_id, trace in traces.due(at_end=True):
         finished = assembled(
             trace.spans.values(),
-            root_names=(),
             is_retrieval_tool=lambda _: True,
         )
         found += [each.interaction() for each in finished if each.framework]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragmonitor import Chunk
-from ragmonitor.integration import Message, Run, Usage
+from ragmonitor.integration import Message, Run, Translator, Usage
 
 
-class Plain:
+class Plain(Translator):
     """Its translator. Roots and retrievers are given a text, models a list of texts."""
 
     framework = "plain"

@@ -96,17 +96,10 @@ class RagMonitorHandler(BaseCallbackHandler):
         recorder = monitor.recorder(LangChainTranslator())
         # Bound once: these are called some twenty times per request, and once per token.
         self._started = recorder.started
-        self._piece = recorder.piece
         self._pieces = recorder.pieces
         self._writing: tuple[UUID | None, Callable[[str], None]] = (None, list[str]().append)
         self._ended = recorder.ended
-        self._failed = recorder.failed
-        self._interrupted = recorder.interrupted
         self._is_open = recorder.is_open
-        self._is_step = recorder.is_step
-        self._picks = recorder.picks
-        self._is_retrieval_tool = recorder.is_retrieval_tool
-        self._chooses = recorder.chooses
         self.recorder = recorder
 
     def __copy__(self) -> Self:
@@ -137,14 +130,11 @@ class RagMonitorHandler(BaseCallbackHandler):
             key = run_id.int if type(run_id) is UUID else run_id
             parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
             is_inner = parent is not None and self._is_open(parent)
-            choosable = self._chooses or (tags and INTERACTION_TAG in tags)
-            if is_inner and not choosable:
-                # Between root and retriever or model: it carries the tree and nothing else.
-                self._started(key, parent, "chain", "")
-                return
+            choosable = self.recorder.chooses or (tags and INTERACTION_TAG in tags)
             called = name or _name_in(serialized)
-            picked = bool(choosable) and self._picks(called, tags, parent)
+            picked = bool(choosable) and self.recorder.picks(called, tags, parent)
             if is_inner and not picked:
+                # Between root and retriever or model: it carries the tree and nothing else.
                 self._started(key, parent, "chain", "")
                 return
             if parent is None and not picked and called.startswith(_EACH):
@@ -195,7 +185,8 @@ class RagMonitorHandler(BaseCallbackHandler):
                 parent is not None
                 and self._is_open(parent)
                 and (
-                    not (self._chooses or (tags and INTERACTION_TAG in tags)) or self._is_step(key)
+                    not (self.recorder.chooses or (tags and INTERACTION_TAG in tags))
+                    or self.recorder.is_step(key)
                 )
             ):
                 self._ended(key)
@@ -230,11 +221,11 @@ class RagMonitorHandler(BaseCallbackHandler):
             key = _key(run_id)
             bubbling = _bubbling(error)
             if bubbling == "":
-                self._failed(key, error, inputs=_safely(keep, inputs))
+                self.recorder.failed(key, error, inputs=_safely(keep, inputs))
             elif bubbling == "ParentCommand":
                 self._ended(key)
             else:
-                self._interrupted(key, _key(parent_run_id))
+                self.recorder.interrupted(key)
 
     # --- retrievers -------------------------------------------------------------------------
 
@@ -270,7 +261,7 @@ class RagMonitorHandler(BaseCallbackHandler):
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Note that a search failed."""
         with _capture:
-            self._failed(_key(run_id), error)
+            self.recorder.failed(_key(run_id), error)
 
     # --- models -----------------------------------------------------------------------------
 
@@ -344,7 +335,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         """Note a piece of a stream of protocol events (`stream_events`, v3)."""
         with _capture:
             if event["event"] == "content-block-delta" and event["delta"]["type"] == "text-delta":
-                self._piece(_key(run_id), event["delta"]["text"])
+                self.recorder.piece(_key(run_id), event["delta"]["text"])
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Note a model's reply."""
@@ -363,7 +354,7 @@ class RagMonitorHandler(BaseCallbackHandler):
     ) -> None:
         """Note that a model failed, with what it had said by then."""
         with _capture:
-            self._failed(_key(run_id), error, response)
+            self.recorder.failed(_key(run_id), error, response)
 
     # --- tools: LangChain asks `ignore_agent` for these ---------------------------------------
 
@@ -395,7 +386,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             for message in tool_messages(output):
                 found = getattr(message, "artifact", message)
                 retrieved = _safely(kept_in, found)
-                if retrieved is None and name and self._is_retrieval_tool(name):
+                if retrieved is None and name and self.recorder.is_retrieval_tool(name):
                     retrieved = _safely(tool_text, message)
                 if retrieved is not None:
                     break
@@ -407,7 +398,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             if _bubbling(error):
                 self._ended(_key(run_id))
             else:
-                self._failed(_key(run_id), error)
+                self.recorder.failed(_key(run_id), error)
 
 
 def _key(run_id: Any) -> Any:

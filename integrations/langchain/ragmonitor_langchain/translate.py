@@ -46,8 +46,6 @@ from ragmonitor.integration import (
 _STATE_KEYS = ("question", "query", "input", "user_input", "messages")
 _SHOWN_KEYS = ("context", "source_documents", "documents", "docs")
 
-_NOT_SHOWN_PARTS = ("text", "tool_use", "tool_call", "tool_call_chunk", "input_json_delta")
-
 
 class KeptDocuments(list[tuple[str | None, str, dict[str, Any], float | None]]):
     """(id, text, metadata, score) of each document, as it was when the retriever gave it."""
@@ -192,12 +190,11 @@ class LangChainTranslator:
 
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
-        return [
-            Message(role=message_of(message)[0], text=_shown_text(message))
-            if isinstance(message, BaseMessage)
-            else Message(role="user", text=str(message))
+        asked = (
+            message_of(message) if isinstance(message, BaseMessage) else ("user", str(message))
             for message in run.inputs or ()
-        ]
+        )
+        return [Message(role=role, text=text) for role, text in asked if text]
 
     def answer(self, run: Run) -> str:
         """Return the text that a root or a model run gave; of a structured answer its JSON.
@@ -241,19 +238,13 @@ class LangChainTranslator:
 
     def usage(self, run: Run) -> Usage:
         """Return the tokens that a model run used, as its provider counted them."""
-        for message in _messages_of(run.outputs):
-            counted = getattr(message, "usage_metadata", None)
-            if counted:
-                return usage_of(counted)
+        messages = _messages_of(run.outputs)
+        counts = [getattr(message, "usage_metadata", None) for message in messages]
+        reports = [message.response_metadata for message in messages]
         if isinstance(run.outputs, LLMResult):
-            reports = [run.outputs.llm_output or {}]
-            reports += [message.response_metadata for message in _messages_of(run.outputs)]
-            for report in reports:
-                for key in ("token_usage", "usage"):
-                    counted = report.get(key)
-                    if isinstance(counted, Mapping) and counted:
-                        return usage_of(counted)
-        return Usage()
+            reports.insert(0, run.outputs.llm_output or {})
+        counts += [report.get(key) for report in reports for key in ("token_usage", "usage")]
+        return next((usage_of(each) for each in counts if each), Usage())
 
     def finish_reason(self, run: Run) -> str:
         """Return why the model stopped, in its provider's words."""
@@ -360,27 +351,6 @@ def _argument(value: Any) -> str:
 
 def _members_of(run: Run) -> Sequence[Run]:
     return run.members if isinstance(run, Root) else ()
-
-
-def _shown_text(message: BaseMessage) -> str:
-    """Return what a model was shown of a message: its text, `[image]` and the like, tool calls."""
-    content = message.content
-    if isinstance(content, str):
-        text = str(content)
-    else:
-        text = "".join(part_text(part) or _placeholder(part) for part in content)
-    calls = [
-        f"{call['name']}({json_of(call['args'])})" for call in getattr(message, "tool_calls", ())
-    ]
-    return "\n".join(filter(None, [text, *calls]))
-
-
-def _placeholder(part: Any) -> str:
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    # Tool calls stand among the parts of some providers, and in `tool_calls` of all.
-    if not isinstance(kind, str) or kind in _NOT_SHOWN_PARTS:
-        return ""
-    return f"[{kind}]"
 
 
 def _generated(result: LLMResult) -> str:

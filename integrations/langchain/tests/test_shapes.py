@@ -187,20 +187,6 @@ def test_a_tool_that_is_no_search_is_no_retrieval(monitor: Any) -> None:
     assert monitor.interactions == []
 
 
-def test_a_tool_call_stands_in_the_next_prompt(monitor: Any) -> None:
-    """The model's own words to the tool, and what the tool said, in order."""
-    instrument(monitor)
-    of = create_retriever_tool(Notes(), "ask_notes", "Finds notes.")
-    agent([], of).invoke(messages(QUERY))
-    first, second = monitor.only.generations
-    assert [(m.role, m.text) for m in first.input] == [("user", QUERY)]
-    assert [(m.role, m.text) for m in second.input] == [
-        ("user", QUERY),
-        ("assistant", 'ask_notes({"query": "pump 07"})'),
-        ("tool", "\n\n".join(NOTES)),
-    ]
-
-
 # --- what cannot be known ------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragmonitor import Chunk
-from ragmonitor.integration import Message, Run, Usage, record_error
+from ragmonitor.integration import Message, Run, Translator, Usage, record_error
 from ragmonitor_litellm.extracting import (
     METADATA_KEY,
     Extracted,
@@ -64,7 +64,7 @@ class Call:
         return self.run_id, "request"
 
 
-class LiteLLMTranslator:
+class LiteLLMTranslator(Translator):
     """Reads the runs that `RagMonitorLogger` noted.
 
     The root and its one retriever run stand for the call as a whole. The request is a model run

@@ -107,26 +107,32 @@ class RagMonitorLogger(CustomLogger):
     ) -> None:
         """Note the reply; on a thread of litellm's."""
         with _capture:
-            self._succeeded(kwargs, response_obj, start_time, end_time)
+            call = self._told_of(kwargs, start_time)
+            if call is None:
+                return
+            call.is_cached = kwargs.get("cache_hit") is True
+            began = kwargs.get("completion_start_time")
+            if call.streams and not call.is_cached and isinstance(began, datetime):
+                call.first_token_ns = _nanoseconds(began)
+            self._end(call, end_time, reply_in(response_obj, call.model))
 
-    async def async_log_success_event(
-        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-    ) -> None:
+    async def async_log_success_event(self, *event: Any, **named: Any) -> None:
         """Note the reply; in a task of the application's loop."""
-        self.log_success_event(kwargs, response_obj, start_time, end_time)
+        self.log_success_event(*event, **named)
 
     def log_failure_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Note a failure; in the caller's thread."""
         with _capture:
-            self._failure(kwargs, start_time, end_time)
+            call = self._told_of(kwargs, start_time)
+            if call is not None:
+                # Text only: an exception holds its frames, and with them the whole request.
+                self._end(call, end_time, error=error_text(kwargs.get("exception")))
 
-    async def async_log_failure_event(
-        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
-    ) -> None:
+    async def async_log_failure_event(self, *event: Any, **named: Any) -> None:
         """Note a failure; in the caller's task."""
-        self.log_failure_event(kwargs, response_obj, start_time, end_time)
+        self.log_failure_event(*event, **named)
 
     # --- beginnings -----------------------------------------------------------------------------
 
@@ -184,23 +190,6 @@ class RagMonitorLogger(CustomLogger):
 
     # --- ends -----------------------------------------------------------------------------------
 
-    def _succeeded(self, kwargs: Any, response: Any, start_time: Any, end_time: Any) -> None:
-        call = self._told_of(kwargs, start_time)
-        if call is not None:
-            call.is_cached = kwargs.get("cache_hit") is True
-            began = kwargs.get("completion_start_time")
-            if call.streams and not call.is_cached and isinstance(began, datetime):
-                call.first_token_ns = _nanoseconds(began)
-            reply = reply_in(response, call.model)
-            self._end(call, reply, at_ns=_nanoseconds(end_time))
-
-    def _failure(self, kwargs: Any, start_time: Any, end_time: Any) -> None:
-        call = self._told_of(kwargs, start_time)
-        if call is not None:
-            # Text only: an exception holds its frames, and with them the whole request.
-            error = error_text(kwargs.get("exception"))
-            self._end(call, error=error, at_ns=_nanoseconds(end_time))
-
     def _told_of(self, kwargs: Any, start_time: Any) -> Call | None:
         """Return the call that litellm tells of; None: it is of no concern to us."""
         call: Call | None = kwargs.get(self.key, _UNSEEN)
@@ -210,9 +199,9 @@ class RagMonitorLogger(CustomLogger):
         return call
 
     def _end(
-        self, call: Call, reply: Reply | None = None, *, error: str = "", at_ns: int = 0
+        self, call: Call, end_time: Any, reply: Reply | None = None, *, error: str = ""
     ) -> None:
-        recorder = self._recorder
+        recorder, at_ns = self._recorder, _nanoseconds(end_time)
         if recorder is None:
             return
         status: Literal["ok", "error"] = "error" if error else "ok"

@@ -15,6 +15,7 @@ import inspect
 import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +58,8 @@ from ragmonitor_llama_index.translate import (
     note_answer,
     note_nodes,
     note_prompt,
-    note_query,
     note_reply,
     note_sources,
-    note_start_event,
     note_stop_event,
     note_tool_nodes,
     note_tool_query,
@@ -87,40 +86,33 @@ _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RER
 )
 
 
+@dataclass(slots=True, eq=False)
 class _Place:
     """The recorded run that a span belongs to: the nearest one above it, or itself."""
 
-    __slots__ = ("_root", "answered", "id", "inner", "instance", "role", "run_id")
+    id: str
+    role: Role
+    # None instead of itself: a cycle would wait for the garbage collector, with its texts.
+    above: _Root | None = None
+    run_id: str = ""
+    """The recorder's run: the span's own, except for a chat's writer and a reranker."""
+    instance: Any = None
+    """The model, by which a stream is told from its own inner calls."""
+    inner: NotedReply | None = None
+    """The reply within a structured model's call, which drops it."""
+    answered: bool = False
+    """Whether an engine in this tool is an interaction of its own, whose answer is no retrieval."""
 
-    def __init__(
-        self,
-        id_: str,
-        role: Role,
-        root: _Root | None,
-        *,
-        run_id: str = "",
-        instance: Any = None,
-    ) -> None:
-        self.id = id_
-        self.run_id = run_id or id_
-        """The recorder's run: the span's own, except for a chat's writer."""
-        self.role = role
-        # None instead of itself: a cycle would wait for the garbage collector, with its texts.
-        self._root = root
-        self.instance = instance
-        """The model, by which a stream is told from its own inner calls."""
-        self.inner: NotedReply | None = None
-        """The reply within a structured model's call, which drops it."""
-        self.answered = False
-        """Whether an engine in this tool is an interaction of its own, whose answer is no
-        retrieval."""
+    def __post_init__(self) -> None:
+        self.run_id = self.run_id or self.id
 
     @property
     def root(self) -> _Root:
         """The interaction that it belongs to."""
-        return self if self._root is None else self._root  # type: ignore[return-value]
+        return self if self.above is None else self.above  # type: ignore[return-value]
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Root(_Place, StreamListener):
     """An interaction, from its engine's call to the last token; or a part of a block's.
 
@@ -128,59 +120,43 @@ class _Root(_Place, StreamListener):
     its model's span opens only while the stream is consumed, without a parent.
     """
 
-    __slots__ = (
-        "_finished",
-        "_pieces",
-        "_pulled_before",
-        "asks",
-        "failure",
-        "generators",
-        "note",
-        "recorder",
-        "result",
-        "returned",
-        "streams",
-        "written",
-    )
-
-    def __init__(self, id_: str, role: Role, recorder: Recorder, note: Note) -> None:
-        super().__init__(id_, role, None)
-        self.recorder = recorder
-        self.note = note
-        self.streams: dict[str, _Place] = {}
-        """Streamed model runs that are still open."""
-        self.generators: list[str] = []
-        """Calls below it that returned a generator."""
-        self.returned = False
-        self.written = False
-        """Whether the writer of this streaming chat has drained the model."""
-        self.asks = True
-        """Whether its synthesizer asks a model: `context_only` and `no_text` do not."""
-        self.failure: BaseException | None = None
-        self.result: weakref.ref[Any] | None = None
-        """The stream that a workflow has returned, which is its model's or is made of it."""
-        self._pieces: list[str] | None = None
-        """The texts of its stream so far."""
-        self._finished = False
+    recorder: Recorder
+    note: Note
+    streams: dict[str, _Place] = field(default_factory=dict)
+    """Streamed model runs that are still open."""
+    generators: list[str] = field(default_factory=list)
+    """Calls below it that returned a generator."""
+    returned: bool = False
+    written: bool = False
+    """Whether the writer of this streaming chat has drained the model."""
+    asks: bool = True
+    """Whether its synthesizer asks a model: `context_only` and `no_text` do not."""
+    failure: BaseException | None = None
+    result: weakref.ref[Any] | None = None
+    """The stream that a workflow has returned, which is its model's or is made of it."""
+    pulled_before: _Root | None = None
+    pieces: list[str] | None = None
+    """The texts of its stream so far."""
+    finished: bool = False
 
     def enter(self) -> None:
         """Note that the application asks for the next piece, in this thread or task."""
-        self._pulled_before = _pulled.get()
+        self.pulled_before = _pulled.get()
         _pulled.set(self)
 
     def exit(self) -> None:
         """Note that the piece has come."""
-        _pulled.set(self._pulled_before)
+        _pulled.set(self.pulled_before)
 
     def take(self, item: Any) -> None:
         """Note one piece: a text, or a chat's reply."""
         try:
             text = item if type(item) is str else item.delta
-            pieces = self._pieces
+            pieces = self.pieces
             if pieces is not None:
                 pieces.append(text or "")
             elif text:
-                self._pieces = pieces = self.recorder.pieces(self.id, began=True)
+                self.pieces = pieces = self.recorder.pieces(self.id, began=True)
                 pieces.append(text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -198,9 +174,9 @@ class _Root(_Place, StreamListener):
         asked: bool = True,
     ) -> None:
         """End the interaction; only the first call counts."""
-        if self._finished:
+        if self.finished:
             return
-        self._finished = True
+        self.finished = True
         with _capture:
             self._finish(failure, whole=whole, outputs=outputs, asked=asked)
 
@@ -235,9 +211,9 @@ class _Root(_Place, StreamListener):
         A reader of the generator in the call's own context, such as OpenInference, lets the model
         begin as this call's child, though it has returned. Returns whether the root is open.
         """
-        if not self._finished:
+        if not self.finished:
             self.generators.append(id_)
-        return not self._finished
+        return not self.finished
 
     def finish_chat(self) -> None:
         """Hand a streaming chat over as soon as both its call and its writer are done.
@@ -312,11 +288,10 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         )
         if place is not None and not picked:
             return False
-        if role is _ENGINE:
-            query = note_query(next(iter(arguments.values()), None))
-        else:
-            query = note_start_event(arguments.get("start_event"))
-        note = Note(tags)
+        query = next(iter(arguments.values()), None)
+        if role is _WORKFLOW:
+            query = arguments.get("start_event")
+        note = Note(dict(tags) if tags else None)
         recorder.started(
             id_, parent_id, "chain", name, query, note, asked=role is _ENGINE, picked=picked
         )
@@ -325,7 +300,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 recorder.ended(id_)
                 return False
             place.answered = True
-        _keep(id_, _Root(id_, role, recorder, note))
+        _keep(id_, _Root(id=id_, role=role, recorder=recorder, note=note))
         return True
 
     def _part(  # noqa: PLR0917 - as its like
@@ -341,12 +316,14 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         if current_interaction() is None or role is _WRITER:
             return
         arguments = bound_args.arguments
-        note = Note(tags, instance if role is _MODEL else None)
-        root = _Root(id_, _RERANKER if role is _ASKING else role, recorder, note)
+        note = Note(dict(tags) if tags else None, instance if role is _MODEL else None)
+        root = _Root(
+            id=id_, role=_RERANKER if role is _ASKING else role, recorder=recorder, note=note
+        )
         root.instance = instance
         if role is _SYNTHESIS:
             note.synthesized = [arguments.get("nodes") or ()]
-            query = note_query(arguments.get("query"))
+            query = arguments.get("query")
             recorder.started(id_, None, "chain", type(instance).__name__, query, note, asked=True)
         elif root.role is not _RERANKER:  # whose own models are parts
             kind, name, inputs = _called(role, instance, arguments)
@@ -548,8 +525,7 @@ def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[Ru
         return "model", type(instance).__name__, note_prompt(arguments)
     if role is _TOOL:
         return "tool", _tool_name(instance), note_tool_query(arguments)
-    query = note_query(next(iter(arguments.values()), None))
-    return "retriever", type(instance).__name__, query
+    return "retriever", type(instance).__name__, next(iter(arguments.values()), None)
 
 
 def _given(place: _Place, result: Any) -> Any:

@@ -7,6 +7,7 @@ texts, which nobody can change, and copies of the small rest. `LlamaIndexTransla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from llama_index.core.base.llms.types import (
@@ -15,12 +16,10 @@ from llama_index.core.base.llms.types import (
     CompletionResponse,
     TextBlock,
 )
-from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import (
     BaseNode,
     MetadataMode,
     NodeWithScore,
-    QueryBundle,
     TextNode,
 )
 from pydantic import BaseModel
@@ -28,12 +27,16 @@ from workflows.events import Event, StopEvent
 
 from ragmonitor import Chunk
 from ragmonitor.integration import (
-    INTERACTION_TAG,
+    ANSWER_KEYS,
     Message,
     Run,
     Usage,
+    answer_in,
     finish_reason_of,
     holds,
+    labels_of,
+    member_in,
+    question_in,
     record_error,
     usage_of,
 )
@@ -55,21 +58,19 @@ class NotedReply(NamedTuple):
     """`additional_kwargs`, in which other providers count tokens."""
 
 
+@dataclass(slots=True, eq=False)
 class Note:
     """Notes on a root for the translator, over the root's whole life."""
 
-    __slots__ = ("incomplete", "model", "shown", "synthesized", "tags")
-
-    def __init__(self, tags: Mapping[str, Any] | None, model: Any = None) -> None:
-        self.tags = dict(tags) if tags else None
-        self.model = model
-        """The model that runs by itself."""
-        self.incomplete = False
-        """A part of the interaction was lost by a fault of ours."""
-        self.shown: NotedNodes | None = None
-        """The nodes that the model was shown; None if the result does not name them."""
-        self.synthesized: list[Iterable[Any]] | None = None
-        """The lists of nodes that synthesizers got; released when the root's call returns."""
+    tags: Mapping[str, Any] | None
+    model: Any = None
+    """The model that runs by itself."""
+    incomplete: bool = False
+    """A part of the interaction was lost by a fault of ours."""
+    shown: NotedNodes | None = None
+    """The nodes that the model was shown; None if the result does not name them."""
+    synthesized: list[Iterable[Any]] | None = None
+    """The lists of nodes that synthesizers got; released when the root's call returns."""
 
 
 def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
@@ -114,17 +115,6 @@ def _note_node(node: Any, score: Any) -> NotedNode:
     return node.id_, text, score, dict(node.metadata)
 
 
-def note_query(query: Any) -> str:
-    """Return the question in what an engine, a retriever or an agent was asked."""
-    if isinstance(query, str):
-        return query
-    if isinstance(query, QueryBundle):
-        return query.query_str
-    if isinstance(query, ChatMessage):
-        return query.content or ""
-    return ""
-
-
 def note_prompt(arguments: Mapping[str, Any]) -> Any:
     """Return what a model was asked: a text, or a copy of the list of messages."""
     for name, asked in arguments.items():  # the first
@@ -148,27 +138,8 @@ def note_stop_event(event: Any) -> Any:
         return event
     if type(event) is StopEvent:
         return event.result
-    fields = (event.get(field, None) for field in _ANSWER_FIELDS)
+    fields = (event.get(field, None) for field in ("response", "answer", "result", "output"))
     return next((value for value in fields if value is not None), event)
-
-
-_QUERY_FIELDS = ("user_msg", "query", "question", "message", "input", "query_str")
-
-
-def note_start_event(event: Any) -> str:
-    """Return the question in a workflow's start event; empty if it has none that we know."""
-    if event is None:
-        return ""
-    for field in _QUERY_FIELDS:
-        query = note_query(event.get(field, None))
-        if query:
-            return query
-    history = event.get("chat_history", None)
-    if isinstance(history, list):
-        for message in reversed(history):
-            if isinstance(message, ChatMessage) and message.role == "user":
-                return message.content or ""
-    return ""
 
 
 def note_reply(response: Any) -> NotedReply | None:
@@ -189,51 +160,26 @@ def note_reply(response: Any) -> NotedReply | None:
 
 
 def note_answer(result: Any) -> Any:
-    """Return the answer in an engine's or a workflow's result: a text, or a structured answer."""
-    if result is None or isinstance(result, str):
-        return result
-    if type(result) is Response:  # the usual one; the questions below are slow
-        return result.response
-    if isinstance(result, _SAID):
-        return _said(result)
-    is_mapping = isinstance(result, Mapping)
-    for field in _ANSWER_FIELDS:
-        answer = result.get(field) if is_mapping else getattr(result, field, None)
-        if isinstance(answer, _SAID):  # an agent's output has a message
-            return _said(answer)
-        if isinstance(answer, str) or _is_structured(answer):
-            return answer
-    return result if _is_structured(result) else None
+    """Return what holds the answer in an engine's or a workflow's result, as it is now."""
+    if isinstance(result, Mapping):
+        return dict(result)
+    return getattr(result, "response", result)
 
 
-_SAID = (ChatMessage, ChatResponse, CompletionResponse)
+_SAID = (ChatMessage, ChatResponse, CompletionResponse, Event)
 
 
-def _said(reply: Any) -> str | None:
-    """Return the text of a model's message or response; None if it has none."""
-    if isinstance(reply, CompletionResponse):
-        return reply.text
-    message = reply.message if isinstance(reply, ChatResponse) else reply
-    return str(message.content) if message.content else None
+def _structured(value: Any) -> str:
+    """Return the JSON of an answer that is an object of fields; empty: there is none.
 
-
-def _is_structured(answer: Any) -> bool:
-    """Return whether an answer is an object of fields, which the translator writes as JSON.
-
-    An event of a workflow is none, nor is what holds nodes: their texts are no answer.
+    Nor is what holds nodes: their texts are no answer.
     """
-    return (
-        isinstance(answer, BaseModel)
-        and not isinstance(answer, Event)
-        and not holds(answer, NodeWithScore, BaseNode)
-    )
-
-
-_ANSWER_FIELDS = ("response", "answer", "result", "output")
-
-
-def _first_text(values: Iterable[Any]) -> str:
-    return next((v for v in values if isinstance(v, str)), "")
+    given = (value, *(member_in(value, key) for key in ANSWER_KEYS))
+    found = (each for each in given if isinstance(each, BaseModel) and not isinstance(each, _SAID))
+    answer = next(found, None)
+    if answer is None or holds(answer, NodeWithScore, BaseNode):
+        return ""
+    return answer.model_dump_json()
 
 
 def note_sources(result: Any) -> list[Any]:
@@ -252,7 +198,7 @@ def note_sources(result: Any) -> list[Any]:
 def note_tool_query(arguments: Mapping[str, Any]) -> str:
     """Return the first text that a tool was called with."""
     passed = (*arguments.get("args", ()), *arguments.get("kwargs", {}).values())
-    return _first_text(passed or arguments.values())
+    return next((v for v in passed or arguments.values() if isinstance(v, str)), "")
 
 
 def note_tool_nodes(output: Any) -> Sequence[Any]:
@@ -276,9 +222,7 @@ def note_tool_text(output: Any) -> str | None:
 def tags_in(tags: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the list of tags among what `instrument_tags` says; None: there is none."""
     listed = tags.get("tags") or tags.get("tag.tags")
-    if not listed or isinstance(listed, str):
-        return None
-    return tuple(tag for tag in listed if isinstance(tag, str))
+    return (*listed,) if isinstance(listed, (list, tuple, set, frozenset)) else None
 
 
 class LlamaIndexTranslator:
@@ -288,7 +232,7 @@ class LlamaIndexTranslator:
 
     def query(self, run: Run) -> str:
         """Return the question; empty if unknown."""
-        return run.inputs if isinstance(run.inputs, str) else ""
+        return question_in(run.inputs)
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         """Return what a retriever or a tool gave, in order."""
@@ -326,11 +270,7 @@ class LlamaIndexTranslator:
             return outputs.text or ""
         if run.kind in ("retriever", "tool"):
             return ""
-        if isinstance(outputs, str) and outputs:
-            return outputs
-        if isinstance(outputs, BaseModel):
-            return outputs.model_dump_json()
-        return "".join(run.pieces)
+        return answer_in(outputs) or _structured(outputs) or "".join(run.pieces)
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model): from the model's package and its metadata."""
@@ -379,25 +319,10 @@ class LlamaIndexTranslator:
         note = root.details
         if not isinstance(note, Note):
             return {}
-        labels: dict[str, Any] = {}
+        tags = note.tags or {}
+        labels = labels_of(tags, tags_in(tags))
         if note.incomplete or _is_unreadable(note.shown) or _has_unreadable(root):
             labels["capture_incomplete"] = True
-        if not note.tags:
-            return labels
-        attributes = {}
-        for key, value in note.tags.items():
-            # As they are: the record makes texts of what can be one.
-            if key in ("session_id", "session.id"):
-                labels["session_id"] = value
-            elif key in ("user_id", "user.id"):
-                labels["user_id"] = value
-            elif key in ("tags", "tag.tags") and isinstance(value, (list, tuple, set, frozenset)):
-                labels["tags"] = tuple(
-                    tag for tag in value if not (isinstance(tag, str) and tag == INTERACTION_TAG)
-                )
-            elif not str(key).startswith("llamaindex."):  # the workflow engine's own
-                attributes[key] = value
-        labels["attributes"] = attributes
         return labels
 
 

@@ -308,7 +308,9 @@ class Stopped(StopEvent):
 
 NODES = [NodeWithScore(node=TextNode(text="It is blue."))]
 _COMPLETED = CompletionResponse(text="It weighs 40 kg.", raw={"client": object()})
-_CHATTED = ChatResponse(message=ChatMessage("It weighs 40 kg."), raw={"client": object()})
+_CHATTED = ChatResponse(
+    message=ChatMessage("It weighs 40 kg.", role="assistant"), raw={"client": object()}
+)
 
 
 @pytest.mark.parametrize(

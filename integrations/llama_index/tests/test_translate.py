@@ -11,7 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 from integrations.llama_index.tests.scripted import ScriptedLLM
 from ragmonitor.integration import Run, Usage
 from ragmonitor_llama_index import LlamaIndexTranslator
-from ragmonitor_llama_index.translate import Note, note_reply
+from ragmonitor_llama_index.translate import note_reply
 
 translator = LlamaIndexTranslator()
 
@@ -91,14 +91,3 @@ def test_an_open_run_translates_to_nothing() -> None:
         assert translator.model(run) == ("", "")
         assert translator.usage(run) == Usage()
         assert translator.labels(run) == {}
-
-
-def test_labels_of_any_type_hurt_nobody() -> None:
-    """They are handed on as they are, for the record to make texts of what can be one."""
-    cycle: dict[str, Any] = {}
-    cycle["self"] = cycle
-    root = Run("r", None, "chain", "engine", "q")
-    root.details = Note({"session_id": 5, "tags": ["beta", 5], 7: "seven", "cycle": cycle})
-    found = translator.labels(root)
-    assert (found["session_id"], found["tags"]) == (5, ("beta", 5))
-    assert found["attributes"] == {7: "seven", "cycle": cycle}

@@ -166,15 +166,10 @@ def messages(span: SpanRecord, attribute: str) -> tuple[Message, ...]:
 
 def _numbered(span: SpanRecord, prefix: str) -> tuple[Message, ...]:
     """Return numbered messages, those without text left out. Parts of a content are their JSON."""
-    fields: dict[int, dict[str, str]] = {}
-    for key, value in span.attributes.items():
-        number, _, field = key[len(prefix) :].partition(".")
-        if key.startswith(prefix) and number.isdecimal() and isinstance(value, str):
-            fields.setdefault(int(number), {})[field] = value
     return texts.messages(
         [
-            {"role": of_it.get("role", "user"), "content": texts.parts_in(of_it["content"])}
-            for _, of_it in sorted(fields.items())
-            if "content" in of_it
+            {"role": of_it.get("role", "user"), "content": texts.parts_in(content)}
+            for of_it in span.numbered(prefix)
+            if isinstance(content := of_it.get("content"), str)
         ]
     )

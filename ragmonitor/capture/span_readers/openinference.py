@@ -126,21 +126,16 @@ def _value(span: SpanRecord, attribute: str, mime_type: str) -> Any:
 
 def _documents(span: SpanRecord, prefix: str) -> Documents:
     """Return the documents in attributes `{prefix}.{n}.document.{field}`."""
-    fields: dict[int, dict[str, Any]] = {}
-    for key, value in span.attributes.items():
-        if not key.startswith(prefix):
-            continue
-        position, _, field = key[len(prefix) + 1 :].partition(".document.")
-        if position.isdecimal():
-            fields.setdefault(int(position), {})[field] = value
-    chunks, complete = [], [*sorted(fields)] == [*range(len(fields))]
-    for _, field_values in sorted(fields.items()):
-        text = field_values.get("content")
-        if not isinstance(text, str) or text == REDACTED or span.is_cut(text):
-            complete = False
-            continue
-        chunks.append(_chunk(text, field_values))
-    return Documents(tuple(chunks), complete=complete and not (span.attributes_lost and not chunks))
+    listed = span.numbered(f"{prefix}.", ".document.")
+    chunks = [
+        _chunk(text, fields)
+        for fields in listed
+        if isinstance(text := fields.get("content"), str)
+        and text != REDACTED
+        and not span.is_cut(text)
+    ]
+    complete = len(chunks) == len(listed) and not span.attributes_lost
+    return Documents(tuple(chunks), complete=complete)
 
 
 def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
@@ -162,32 +157,16 @@ def _messages(span: SpanRecord, side: Literal["input", "output"]) -> tuple[Messa
     A message has one `content`, or `contents.{m}.message_content.*`, in any order: of a model that
     reasons, one part is its reasoning.
     """
-    prefix = f"llm.{side}_messages."
-    roles: dict[int, str] = {}
-    parts: dict[int, dict[int, str]] = {}
-    reasoning: set[tuple[int, int]] = set()
-    for key, value in span.attributes.items():
-        if not key.startswith(prefix) or not isinstance(value, str) or value == REDACTED:
-            continue
-        number, _, field = key[len(prefix) :].partition(".message.")
-        if not number.isdecimal():
-            continue
-        position = int(number)
-        if field == "role":
-            roles[position] = value
-        elif field == "content":
-            parts.setdefault(position, {})[-1] = value
-        elif (part := _CONTENT.fullmatch(field)) is not None:
-            if part[2] == "text":
-                parts.setdefault(position, {})[int(part[1])] = value
-            elif value == "reasoning":
-                reasoning.add((position, int(part[1])))
-    texts_of = {
-        position: [text for m, text in sorted(of_it.items()) if (position, m) not in reasoning]
-        for position, of_it in sorted(parts.items())
-    }
-    return tuple(
-        Message(role=roles.get(position, "user"), text="".join(pieces))
-        for position, pieces in texts_of.items()
-        if pieces
-    )
+    found = []
+    for fields in span.numbered(f"llm.{side}_messages.", ".message."):
+        pieces = {-1: fields.get("content")}
+        for name, value in fields.items():
+            part = _CONTENT.fullmatch(name)
+            if part is not None and part[2] == "text":
+                kind = fields.get(f"contents.{part[1]}.message_content.type")
+                pieces[int(part[1])] = "" if kind == "reasoning" else value
+        told = [p for _, p in sorted(pieces.items()) if isinstance(p, str) and p != REDACTED]
+        if text := "".join(told):
+            role = fields.get("role")
+            found.append(Message(role=role if isinstance(role, str) else "user", text=text))
+    return tuple(found)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel
@@ -38,38 +39,34 @@ MAX_SPANS_OF_TRACE: Final = 10_000
 """Spans that one trace may hold at once, open and ended. A trace with more is given up."""
 
 
+@dataclass(slots=True)
 class _Ended:
     """A span that has ended, or is taken as never to end."""
 
-    __slots__ = ("record", "span", "stamp")
-
-    def __init__(self, span: ReadableSpan, stamp: float) -> None:
-        self.span = span
-        self.stamp = stamp
-        """The time at which it ended."""
-        self.record: SpanRecord | None = None
-        """What it says, once that has been read."""
+    span: ReadableSpan
+    stamp: float
+    """The time at which it ended."""
+    record: SpanRecord | None = None
+    """What it says, once that has been read."""
 
 
+@dataclass(slots=True)
 class _Trace:
     """The spans of one trace that are open, and those that wait for their interaction."""
 
-    __slots__ = ("changed", "due", "ended", "given_up", "lost", "matches", "open")
-
-    def __init__(self) -> None:
-        self.open: dict[int, tuple[Span, float]] = {}
-        """Open spans by id, each with the time at which it began."""
-        self.ended: dict[int, _Ended] = {}
-        """By id, those that ended since a span of a dialect began."""
-        self.matches = False
-        """It has a span of a dialect."""
-        self.changed = False
-        """A span has ended since the last sweep."""
-        self.due = 0.0
-        """The time at which a sweep may find something complete without a new span."""
-        self.lost = False
-        """A span of it could not be read at all, so its interactions are incomplete."""
-        self.given_up = False
+    open: dict[int, tuple[Span, float]] = field(default_factory=dict)
+    """Open spans by id, each with the time at which it began."""
+    ended: dict[int, _Ended] = field(default_factory=dict)
+    """By id, those that ended since a span of a dialect began."""
+    matches: bool = False
+    """It has a span of a dialect."""
+    changed: bool = False
+    """A span has ended since the last sweep."""
+    due: float = 0.0
+    """The time at which a sweep may find something complete without a new span."""
+    lost: bool = False
+    """A span of it could not be read at all, so its interactions are incomplete."""
+    given_up: bool = False
 
     def __len__(self) -> int:
         return len(self.open) + len(self.ended)
@@ -92,7 +89,6 @@ class InteractionSpanProcessor(SpanProcessor):
         *,
         wake: Callable[[], None] = lambda: None,
         is_claimed: Callable[[str], bool] = lambda _framework: False,
-        root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         max_spans: int = MAX_OPEN_RUNS,
         span_age_s: float = OPEN_RUN_AGE_S,
@@ -107,7 +103,6 @@ class InteractionSpanProcessor(SpanProcessor):
             wake: Called with the first span, so that somebody calls `sweep` from then on.
             is_claimed: Whether an integration of ours records this framework for the same monitor:
                 its trees are left to it.
-            root_names: Only trees whose roots have one of these names; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
             max_spans: When more spans are held, the oldest traces are forgotten.
             span_age_s: A span open for longer is taken as never to end.
@@ -118,7 +113,6 @@ class InteractionSpanProcessor(SpanProcessor):
         self._hand_over = hand_over
         self._wake = wake
         self._is_claimed = is_claimed
-        self._root_names = root_names
         self._is_retrieval_tool = tool_matcher(retrieval_tools)
         self._max_spans = max_spans
         self._span_age_s = span_age_s
@@ -281,7 +275,6 @@ class InteractionSpanProcessor(SpanProcessor):
         for finished in trees_of(
             spans.values(),
             open_spans,
-            root_names=self._root_names,
             is_retrieval_tool=self._is_retrieval_tool,
         ):
             members = {*finished.by_id, finished.root.span_id}

@@ -92,6 +92,16 @@ class SpanRecord:
         """Return an attribute that counts tokens; None if it is none."""
         return token_count(self.attributes.get(name))
 
+    def numbered(self, prefix: str, infix: str = ".") -> list[dict[str, Any]]:
+        """Return the fields in attributes `{prefix}{n}{infix}{field}`, by ascending n."""
+        fields: dict[int, dict[str, Any]] = {}
+        for key, value in self.attributes.items():
+            if key.startswith(prefix):
+                number, _, field_name = key[len(prefix) :].partition(infix)
+                if number.isdecimal():
+                    fields.setdefault(int(number), {})[field_name] = value
+        return [fields[number] for number in sorted(fields)]
+
     def is_cut(self, text: str) -> bool:
         """Return whether the SDK may have cut this text."""
         return self.max_text is not None and len(text) >= self.max_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,7 +30,6 @@ def trees_of(
     spans: Iterable[SpanRecord],
     open_spans: Mapping[str, OpenSpan] | None = None,
     *,
-    root_names: Collection[str] = (),
     is_retrieval_tool: Callable[[str], bool] = lambda _name: False,
 ) -> list[FinishedTree]:
     """Return the interactions of one trace, by the time of their roots' start.
@@ -44,12 +43,10 @@ def trees_of(
         spans: Those that have ended; spans of no dialect connect the others, or are left out.
         open_spans: By id: those that have not. What lies below an open span of a dialect is none
             of the result.
-        root_names: Only trees whose roots have one of these names; empty: any.
         is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
     """
     trace = _Trace(spans, open_spans or {}, is_retrieval_tool)
-    found = trace.named(root_names) if root_names else trace.interactions()
-    return sorted(found, key=lambda finished: finished.root.started_ns)
+    return sorted(trace.interactions(), key=lambda finished: finished.root.started_ns)
 
 
 class _Trace:
@@ -83,18 +80,6 @@ class _Trace:
     def _is_of_llama_index(self, span_id: str) -> bool:
         span = self._open.get(span_id) or self._spans.get(span_id)
         return span is not None and span.scope == openllmetry.LLAMA_INDEX
-
-    def named(self, names: Collection[str]) -> Iterator[FinishedTree]:
-        """Yield the outermost trees whose roots have one of these names."""
-        named = {
-            span_id
-            for span_id, span in self._spans.items()
-            if (step.name if (step := self._steps.get(span_id)) else span.name) in names
-        }
-        for span_id in named - self._ancestry.below(named):
-            finished = self._finished(self._spans[span_id])
-            if finished is not None:
-                yield finished
 
     def interactions(self) -> Iterator[FinishedTree]:
         """Yield the trees, and what the application's own spans hold together."""

@@ -62,7 +62,7 @@ def test_a_run_that_never_goes_on_is_partial(handed):
         recorder.ended(f"{root}s", ["chunk"])
         recorder.started(f"{root}m", root, "model", "llm")
         recorder.ended(f"{root}m", "draft")
-        recorder.interrupted(root, None)
+        recorder.interrupted(root)
     assert [f.status for f in handed] == ["partial"]
     recorder._paused_run_age_ns = -1
     recorder.sweep()

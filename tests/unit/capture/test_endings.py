@@ -32,7 +32,7 @@ def wait(recorder, root="r", thread="t"):
     recorder.started(root, None, "chain", "graph", "Why?", thread=thread)
     retrieve(recorder, root)
     recorder.started(f"{root}/step", root, "chain", "")
-    recorder.interrupted(f"{root}/step", root)
+    recorder.interrupted(f"{root}/step")
     recorder.ended(root)
 
 
@@ -89,7 +89,7 @@ def test_a_chosen_run_that_waits_goes_on_under_its_thread(recorder, handed):
         recorder.started(inner, root, "chain", "rag", "Why?", picked=True, thread="t|rag")
         if resumes is None:
             retrieve(recorder, inner)
-            recorder.interrupted(inner, root)
+            recorder.interrupted(inner)
         else:
             ask(recorder, inner)
             recorder.ended(inner, "The sky is blue.")

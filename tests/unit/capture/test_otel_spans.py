@@ -545,15 +545,6 @@ def test_what_lies_below_an_open_span_of_a_dialect_waits():
     assert trees_of(spans, {"root": OpenSpan("", matches=True)}) == []
 
 
-def agent_story():
-    return [
-        oi("agent", kind="AGENT", input__value="first", output__value="said", name="agent"),
-        oi("tool", "agent", "TOOL", name="ask"),
-        *oi_story(root=oi("root", "tool", input__value=QUESTION, output__value=ANSWER, name="qa")),
-        oi("last", "agent", "LLM", **messages("output", ("assistant", "said"))),
-    ]
-
-
 def test_an_agents_question_is_what_it_asked_its_model_first():
     """LlamaIndex's workflows are given events, of which OpenInference writes the repr."""
     spans = [
@@ -566,12 +557,6 @@ def test_an_agents_question_is_what_it_asked_its_model_first():
     ]
     record = only(spans)
     assert (record.query, record.answer) == (QUESTION, ANSWER)
-
-
-def test_the_named_tree_is_the_interaction_if_chosen():
-    """`root_names`, wherever they are nested."""
-    assert only(agent_story(), root_names=("qa",)).query == QUESTION
-    assert trees_of(agent_story(), root_names=("other",)) == []
 
 
 # --- shapes of texts ----------------------------------------------------------------------------
