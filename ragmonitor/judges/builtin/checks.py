@@ -28,7 +28,7 @@ from ragmonitor.judges.builtin.polarity import (
     conflict,
     english_polarity,
 )
-from ragmonitor.judges.builtin.quantities import alternatives, detail_class, number_of
+from ragmonitor.judges.builtin.quantities import alternatives, is_year, number_of
 from ragmonitor.judges.builtin.terms import UNITS, Key, Term
 from ragmonitor.records import Reason
 
@@ -36,7 +36,6 @@ CONTRADICTED_FROM: Final = 0.6
 """Support of all but the conflicting words from which a conflict counts as a contradiction."""
 _MAX_CLOSE: Final = 2
 """Chunks that a sentence is compared with closely: those that hold most of it."""
-_MAX_PASSAGES: Final = 32
 _MAX_LOOKED: Final = 2_000
 _MAX_ACRONYMS: Final = 8
 _DETAILS: Final = frozenset({"number", "date", "time", "name"})
@@ -103,7 +102,6 @@ def _missing_details(
         return []
     rest = sentence.weight - sum(term.weight for term in details)
     is_borne = support * sentence.weight >= CONTRADICTED_FROM * rest > 0
-    own = {term.key for term in sentence.terms}
     units = {n.key: str(unit.key) for n, unit in pairwise(sentence.terms) if unit.kind == "unit"}
     failed: list[FailedCheck] = []
     acronyms = 0
@@ -113,10 +111,10 @@ def _missing_details(
             acronyms += term.surface.isupper()
             if acronyms <= _MAX_ACRONYMS and _is_spelled_out(term, evidence.chunks):
                 continue
-        kind = "name" if term.kind == "name" else detail_class(key, units.get(key, ""))
-        is_date = term.kind == "date" or kind == "year"
-        reason: Reason = "name" if kind == "name" else "date" if is_date else "number"
-        conflicts = is_borne and any(chunk.has_another(kind, own) for chunk in best)
+        is_date = term.kind == "date" or is_year(key, units.get(key, ""))
+        reason: Reason = "name" if term.kind == "name" else "date" if is_date else "number"
+        has_another = term.kind == "name" or any(chunk.has_kind(key[0]) for chunk in best)
+        conflicts = is_borne and has_another
         failed.append(FailedCheck(reason, surface_of(term), conflicts, frozenset({key})))
     return failed
 
@@ -267,25 +265,10 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
     if not negates and not _is_denied(own, best):
         return []
     likeness = _Likeness(sentence)
-
-    def similar() -> list[Passage]:
-        places = [(chunk, at) for chunk in best for at in chunk.similar(likeness.weights)]
-        found = [chunk.passages[at] for chunk, at in places]
-        return [passage for passage in found if not passage.is_row]
-
-    def denying() -> list[Passage]:
-        found = [each for chunk in best for each in chunk.negating[:_MAX_PASSAGES]]
-        return [each for each in found if not likeness.wanted.keys().isdisjoint(each.denied)]
-
-    found = likeness.to(similar() if negates else denying())
+    found = likeness.to([each for chunk in best for each in chunk.similar(likeness.weights)])
     most = max([share for share, _ in found], default=0.0) - 1e-9
     opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
     if not opposed or not all(opposed):
-        return []
-    if not negates and any(
-        share >= most and not conflict(likeness.here, there)
-        for share, there in likeness.to(similar())
-    ):
         return []
     lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
     surface = surface_of(lost[0]) if lost else ""
@@ -339,7 +322,7 @@ class _Likeness:
     def to(self, passages: Sequence[Passage]) -> list[tuple[float, Polarity]]:
         """Return how much of the sentence the passages that are alike hold, and their polarity."""
         found: list[tuple[float, Polarity]] = []
-        for passage in passages[:_MAX_PASSAGES]:
+        for passage in passages:
             held = fsum(self.weights[key] for key in self.weights.keys() & passage.keys)
             if held < self._least:
                 continue

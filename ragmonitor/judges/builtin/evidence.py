@@ -13,21 +13,18 @@ from typing import Final
 
 from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
-    NEGATIVE,
-    OPPOSITE,
     Polarity,
     chinese_polarity,
     english_polarity,
     negated_keys,
 )
-from ragmonitor.judges.builtin.quantities import detail_class, number_of
+from ragmonitor.judges.builtin.quantities import number_of
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured.fields import FieldTable
 from ragmonitor.judges.builtin.structured.formats import records_of, rendered
 from ragmonitor.judges.builtin.terms import (
     Key,
     Term,
-    chinese_signs,
     chunk_keys,
     pair_key,
     pair_keys,
@@ -82,19 +79,6 @@ class Passage:
         """What it states and what it negates."""
         return chinese_polarity(self.text) if self.text else english_polarity(self._order)
 
-    @cached_property
-    def denied(self) -> set[Key]:
-        """The keys that it may negate, of opposites the one that stands for both."""
-        found = negated_keys(self.keys, self._order, self.text, is_chinese=bool(self.text))
-        negative = NEGATIVE.intersection(self.keys)
-        return {OPPOSITE.get(key, (key, 1))[0] for key in found | negative}
-
-    def negates(self) -> bool:
-        """Return whether it may negate anything."""
-        if not NEGATIVE.isdisjoint(self.keys):
-            return True
-        return bool(self.text) and next(chinese_signs(self.text), None) is not None
-
 
 _SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")
 """Spaces between Chinese characters, as some PDFs have them, and around figures."""
@@ -132,20 +116,9 @@ class Chunk:
         """Its fields, if it is structured."""
         return FieldTable.read(self.records) if self.records else None
 
-    @cached_property
-    def _details(self) -> dict[str, set[Key]]:
-        """Its numbers, dates and times, by what they can be mistaken for."""
-        found: dict[str, set[Key]] = {}
-        for key, behind in pairwise([*self.order, "."]):
-            if str(key)[0] in "#~@":
-                found.setdefault(detail_class(str(key), str(behind)), set()).add(key)
-        return found
-
-    def has_another(self, kind: str, own: set[Key]) -> bool:
-        """Return whether it has a detail of a kind for which one of some keys can be mistaken."""
-        if kind == "name":
-            return _INNER_CAPITAL.search(self.text) is not None
-        return not self._details.get(kind, own) <= own
+    def has_kind(self, sign: str) -> bool:
+        """Return whether it has a key that begins with a sign: `#` of numbers, `@` of times."""
+        return any(str(key)[0] == sign for key in self.order)
 
     @cached_property
     def names(self) -> set[tuple[str, str]]:
@@ -198,11 +171,6 @@ class Chunk:
         return found
 
     @cached_property
-    def negating(self) -> list[Passage]:
-        """The passages of prose that negate something."""
-        return [each for each in self.passages if not each.is_row and each.negates()]
-
-    @cached_property
     def _key_places(self) -> dict[Key, list[int]]:
         places: dict[Key, list[int]] = {}
         for at, key in enumerate(self.order):
@@ -221,8 +189,8 @@ class Chunk:
                 places.setdefault(key, []).append(at)
         return places
 
-    def similar(self, wanted: dict[Key, float]) -> list[int]:
-        """Return the positions of passages that hold most of some weighted keys, best first."""
+    def similar(self, wanted: dict[Key, float]) -> list[Passage]:
+        """Return the passages of prose that hold most of some weighted keys, best first."""
         places: Iterable[int] = range(len(self.passages))
         if len(self.passages) > _MAX_SCANNED:
             held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
@@ -234,7 +202,8 @@ class Chunk:
         else:
             keys = [(at, wanted.keys() & self.passages[at].keys) for at in places]
             shares = [(fsum(wanted[key] for key in shared), -at) for at, shared in keys]
-        return [-at for share, at in sorted(shares, reverse=True)[:_MAX_SIMILAR] if share]
+        best = sorted(shares, reverse=True)[:_MAX_SIMILAR]
+        return [self.passages[-at] for share, at in best if share and not self.passages[-at].is_row]
 
     def size_bytes(self) -> int:
         """Return about how much memory it takes once sentences have been compared with it."""
@@ -244,7 +213,6 @@ class Chunk:
         return 2 * kept + 1_000 * cells
 
 
-_INNER_CAPITAL: Final = lazy_pattern("[a-z,] [A-Z]")
 _CHINESE_END: Final = lazy_pattern("(?<=[。！？；])|\n+|(?<=[.!?;])\\s+")
 
 

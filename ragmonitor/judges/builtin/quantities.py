@@ -90,19 +90,9 @@ def alternatives(key: str) -> tuple[str, ...]:
     return (key, "°¥?") if key in {"°¥", "°yen"} else (key,)
 
 
-def detail_class(key: str, behind: str) -> str:
-    """Return what a number, date, time or name can be mistaken for another of.
-
-    `name`; `~m` and `~w` of months and weekdays; `@` of times; `year`; and of other numbers, `in`
-    with their unit, the key that stands behind.
-    """
-    if key[0] == "#":
-        unit_key = behind if behind[:1] == "°" else ""
-        is_year = len(key) == 5 and "1000" <= key[1:] <= "2199"
-        return "year" if is_year and unit_key in {"", "°year"} else f"in {unit_key}"
-    if key[0] == "~":
-        return key[:2]
-    return "@" if key[0] == "@" else "name"
+def is_year(key: str, unit_key: str) -> bool:
+    """Return whether a number may be a year, by the key of the unit behind it."""
+    return len(key) == 5 and "#1000" <= key <= "#2199" and unit_key in {"", "°year"}
 
 
 # --- English ------------------------------------------------------------------------------------

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 
-def listed(text: str) -> list[str]:
+def words(text: str) -> frozenset[str]:
     """Return the words of a text."""
-    return text.split()
+    return frozenset(text.split())
+
+
+def _pairs(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return the pairs of words of a text, which stand as `left/right`."""
+    return tuple(tuple(pair.split("/")) for pair in text.split())
 
 
 def _numbered(text: str) -> dict[str, int]:
@@ -15,106 +20,92 @@ def _numbered(text: str) -> dict[str, int]:
     return {name: n for n, part in enumerate(text.split(","), 1) for name in part.split()}
 
 
-STOP_WORDS: Final = frozenset(
-    listed(
-        """
-        a an the this that these those there here it its it's itself he him his himself she her
-        hers herself they them their theirs themselves we us our ours you your yours i me my
-        mine ones who whom whose which what when where why how and or but if then than so as of
-        at by for with about into onto through to from in on off out over under again once up
-        down while during is am are was were be been being do does did done doing have has had
-        having can could will would shall should may might must also too very just only own same
-        such both each few more most other some any all another many much several various well
-        however therefore thus hence moreover furthermore additionally finally without nothing
-        nobody nowhere none because since until although though even still yet already always
-        often usually generally including such via per etc eg ie e.g
-        i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing
-        things something anything everything someone anyone really quite rather actually
-        basically simply overall according based regarding within between among upon toward
-        towards pm 's 're 've 'll 'd 'm s t re ve ll d m
-        """
-    )
+STOP_WORDS: Final = words(
+    """
+    a an the this that these those there here it its it's itself he him his himself she her
+    hers herself they them their theirs themselves we us our ours you your yours i me my
+    mine ones who whom whose which what when where why how and or but if then than so as of
+    at by for with about into onto through to from in on off out over under again once up
+    down while during is am are was were be been being do does did done doing have has had
+    having can could will would shall should may might must also too very just only own same
+    such both each few more most other some any all another many much several various well
+    however therefore thus hence moreover furthermore additionally finally without nothing
+    nobody nowhere none because since until although though even still yet already always
+    often usually generally including such via per etc eg ie e.g
+    i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing
+    things something anything everything someone anyone really quite rather actually
+    basically simply overall according based regarding within between among upon toward
+    towards pm 's 're 've 'll 'd 'm s t re ve ll d m
+    """
 )
 
-NEGATIONS: Final = frozenset(
-    listed(
-        """
-        not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont
-        wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
-        refuse without nobody none nothing nowhere non
-        """
-    )
+NEGATIONS: Final = words(
+    """
+    not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont
+    wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
+    refuse without nobody none nothing nowhere non
+    """
 )
 """Words that turn the next one into its opposite, besides everything that ends in `n't`."""
 
 DENIALS: Final = frozenset({"prohibit", "prohibition", "forbid", "ban", "disallow"})
 """Words that in the passive negate what goes before them in their clause, or the next one."""
 
-GRANTS: Final = frozenset(
-    listed("accept take allow support provide offer serve include welcome available sell able")
+GRANTS: Final = words(
+    "accept take allow support provide offer serve include welcome available sell able"
 )
 """Words that, negated, deny their object as a whole: `We do not take cash`."""
 
-OPPOSITES: Final = tuple(
-    tuple(pair.split("/"))
-    for pair in listed(
-        """
-        increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
-        profit/loss more/less most/least higher/lower high/low above/below before/after
-        first/last early/late earlier/later start/end begin/end open/close accept/reject
-        approve/reject allow/prohibit allow/forbid allow/ban available/unavailable
-        support/oppose agree/disagree
-        include/exclude enable/disable up/down upward/downward positive/negative true/false
-        male/female man/woman husband/wife father/mother son/daughter brother/sister north/south
-        east/west northern/southern eastern/western left/right old/young older/younger
-        oldest/youngest large/small larger/smaller largest/smallest big/small bigger/smaller
-        long/short longer/shorter longest/shortest hot/cold warm/cool strong/weak
-        stronger/weaker fast/slow faster/slower best/worst better/worse good/bad cheap/expensive
-        easy/difficult simple/complex success/failure succeed/fail safe/dangerous legal/illegal
-        possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried
-        present/absent maximum/minimum majority/minority import/export buy/sell bought/sold
-        borrow/lend public/private domestic/foreign internal/external inside/outside major/minor
-        guilty/innocent alive/dead love/hate remember/forget arrive/depart ancient/modern
-        odd/even same/different
-        """
-    )
+OPPOSITES: Final = _pairs(
+    """
+    increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
+    profit/loss more/less most/least higher/lower high/low above/below before/after
+    first/last early/late earlier/later start/end begin/end open/close accept/reject
+    approve/reject allow/prohibit allow/forbid allow/ban available/unavailable
+    support/oppose agree/disagree
+    include/exclude enable/disable up/down upward/downward positive/negative true/false
+    male/female man/woman husband/wife father/mother son/daughter brother/sister north/south
+    east/west northern/southern eastern/western left/right old/young older/younger
+    oldest/youngest large/small larger/smaller largest/smallest big/small bigger/smaller
+    long/short longer/shorter longest/shortest hot/cold warm/cool strong/weak
+    stronger/weaker fast/slow faster/slower best/worst better/worse good/bad cheap/expensive
+    easy/difficult simple/complex success/failure succeed/fail safe/dangerous legal/illegal
+    possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried
+    present/absent maximum/minimum majority/minority import/export buy/sell bought/sold
+    borrow/lend public/private domestic/foreign internal/external inside/outside major/minor
+    guilty/innocent alive/dead love/hate remember/forget arrive/depart ancient/modern
+    odd/even same/different
+    """
 )
 """English pairs: one in the answer and the other in its source is a contradiction."""
 
-CHINESE_OPPOSITES: Final = tuple(
-    tuple(pair.split("/"))
-    for pair in listed(
-        """
-        增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌
-        闭馆/开馆 闭馆/开放 关门/开门 停业/营业 休息/营业 闭馆/营业 关门/营业 休馆/开放
-        领涨/领跌 盈利/亏损 高于/低于 大于/小于 多于/少于 早于/晚于 之前/之后 以前/以后
-        以上/以下 支持/反对 同意/拒绝 接受/拒绝 成功/失败 赢得/输掉 胜利/失败
-        开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子
-        儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次
-        第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险
-        有效/无效 正确/错误 积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足 同比增长/同比下降
-        """
-    )
+CHINESE_OPPOSITES: Final = _pairs(
+    """
+    增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌
+    闭馆/开馆 闭馆/开放 关门/开门 停业/营业 休息/营业 闭馆/营业 关门/营业 休馆/开放
+    领涨/领跌 盈利/亏损 高于/低于 大于/小于 多于/少于 早于/晚于 之前/之后 以前/以后
+    以上/以下 支持/反对 同意/拒绝 接受/拒绝 成功/失败 赢得/输掉 胜利/失败
+    开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子
+    儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次
+    第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险
+    有效/无效 正确/错误 积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足 同比增长/同比下降
+    """
 )
 
-MUTUAL: Final = frozenset(
-    listed(
-        """
-        marry wed meet join merge resemble face fight play date border equal match rival tie
-        contact accompany know cost total work partner compete live say like include
-        """
-    )
+MUTUAL: Final = words(
+    """
+    marry wed meet join merge resemble face fight play date border equal match rival tie
+    contact accompany know cost total work partner compete live say like include
+    """
 )
 """Verbs of which both names may be the doer, and words that are no acts."""
 
-CHINESE_ACTS: Final = frozenset(
-    listed(
-        """
-        收购 并购 击败 战胜 打败 起诉 控告 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过
-        超越 取代 投资 资助 赞助 聘请 雇佣 聘用 解雇 任命 提拔 邀请 拜访 批评 赞扬 感谢 帮助 救助
-        教导 影响 启发 监督 管辖 隶属于 起源于 输给 卖给 借给 送给 买下 吞并 淘汰 逆转
-        """
-    )
+CHINESE_ACTS: Final = words(
+    """
+    收购 并购 击败 战胜 打败 起诉 控告 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过
+    超越 取代 投资 资助 赞助 聘请 雇佣 聘用 解雇 任命 提拔 邀请 拜访 批评 赞扬 感谢 帮助 救助
+    教导 影响 启发 监督 管辖 隶属于 起源于 输给 卖给 借给 送给 买下 吞并 淘汰 逆转
+    """
 )
 """Chinese verbs whose two sides have different roles."""
 
@@ -132,33 +123,29 @@ CHINESE_TRANSLITERATIONS: Final = (
 )
 """Characters that foreign names are written in."""
 
-CHINESE_TITLES: Final = frozenset(
-    listed(
-        """
-        先生 女士 小姐 教授 博士 院士 医生 律师 老师 法官 警官 同志 主任 经理 总经理 总裁 董事长
-        部长 省长 市长 县长 书记 院长 校长 所长 处长 局长 总统 总理 主席 首相 记者 导演 演员 作家
-        诗人 画家 歌手 创始人 首席执行官 发言人 研究员 工程师 设计师 教练 队长 上将 将军
-        """
-    )
+CHINESE_TITLES: Final = words(
+    """
+    先生 女士 小姐 教授 博士 院士 医生 律师 老师 法官 警官 同志 主任 经理 总经理 总裁 董事长
+    部长 省长 市长 县长 书记 院长 校长 所长 处长 局长 总统 总理 主席 首相 记者 导演 演员 作家
+    诗人 画家 歌手 创始人 首席执行官 发言人 研究员 工程师 设计师 教练 队长 上将 将军
+    """
 )
 """Titles before or behind a person's name."""
 
-CHINESE_PLACES: Final = frozenset(listed("大学 出版社 研究所 省 市 县 自治区"))
-CHINESE_FIRMS: Final = frozenset(listed("公司 集团 银行 医院 学院 有限公司 股份公司"))
+CHINESE_PLACES: Final = words("大学 出版社 研究所 省 市 县 自治区")
+CHINESE_FIRMS: Final = words("公司 集团 银行 医院 学院 有限公司 股份公司")
 """The endings of the names of places and of organisations; before the latter stands no other
 word."""
 
-CHINESE_GENERIC: Final = frozenset(
-    listed(
-        """
-        我们 科技 互联 联网 网络 软件 游戏 地产 建筑 食品 医药 能源 电力 航空 传媒 文化 咨询 租车
-        快递 旅游 教育 金融 证券 信托 基金 租赁 广告 清洁 上市 大型 国有 外资 合资 保险 投资 贸易
-        物流 商业 中央 人民 公立 私立 民营 知名 著名 重点 名牌 综合 专科 当地 附属 中心 地方 城商
-        股份 有限 责任 跨国 控股 汽车 制造 医学 师范 理工 外国 世界
-        分 子 总 母 该 本 全 各 某 外 城 上 超 夜 门 都 股 楼 节 反 两 家 所 的 在 于 是 和 与 了 几
-        多 名 这 那 其 此 他 她 我 你
-        """
-    )
+CHINESE_GENERIC: Final = words(
+    """
+    我们 科技 互联 联网 网络 软件 游戏 地产 建筑 食品 医药 能源 电力 航空 传媒 文化 咨询 租车
+    快递 旅游 教育 金融 证券 信托 基金 租赁 广告 清洁 上市 大型 国有 外资 合资 保险 投资 贸易
+    物流 商业 中央 人民 公立 私立 民营 知名 著名 重点 名牌 综合 专科 当地 附属 中心 地方 城商
+    股份 有限 责任 跨国 控股 汽车 制造 医学 师范 理工 外国 世界
+    分 子 总 母 该 本 全 各 某 外 城 上 超 夜 门 都 股 楼 节 反 两 家 所 的 在 于 是 和 与 了 几
+    多 名 这 那 其 此 他 她 我 你
+    """
 )
 """The words that stand before those endings and name nothing."""
 
@@ -276,15 +263,13 @@ CHINESE_COMMON: Final = frozenset(
 )
 """Characters in so many texts that a pair of them says little."""
 
-NOT_NEGATIONS: Final = tuple(
-    listed(
-        """
-        不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨
-        不愧 不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线
-        无不 无非 除非 否则 是否 能否 可否 没收 莫非 差不多 了不起 对不起 不好意思 不等 不已
-        不锈 未成年 无理由 无条件 无障碍 不是所有 并非所有 并非都 不一定
-        """
-    )
+NOT_NEGATIONS: Final = words(
+    """
+    不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨
+    不愧 不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线
+    无不 无非 除非 否则 是否 能否 可否 没收 莫非 差不多 了不起 对不起 不好意思 不等 不已
+    不锈 未成年 无理由 无条件 无障碍 不是所有 并非所有 并非都 不一定
+    """
 )
 """Words with a sign of negation in them that negate nothing."""
 
@@ -337,12 +322,10 @@ SMALL_WORDS: Final = (
 )
 """Words that say what a negation reaches, or who does what; the first of a line stands for all."""
 
-ABBREVIATIONS: Final = tuple(
-    listed(
-        """
-        dr mr mrs ms prof st mt gen rep sen gov col lt vs cf eg ie viz approx est no nos nr fig vol
-        pp inc ltd co corp llc plc etc jr sr jan feb mar apr jun jul aug sep sept oct nov dec
-        """
-    )
+ABBREVIATIONS: Final = words(
+    """
+    dr mr mrs ms prof st mt gen rep sen gov col lt vs cf eg ie viz approx est no nos nr fig vol
+    pp inc ltd co corp llc plc etc jr sr jan feb mar apr jun jul aug sep sept oct nov dec
+    """
 )
 """Words behind whose dot a sentence goes on."""

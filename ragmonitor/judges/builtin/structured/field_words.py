@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragmonitor.judges.builtin.stems import stem, stems
-from ragmonitor.judges.builtin.word_lists import listed
+from ragmonitor.judges.builtin.word_lists import words
 
 _SAME: Final = """
 wifi: wi_fi|wireless_internet|无线网络|无线上网|免费无线
@@ -51,12 +51,12 @@ battery: 电池
 color: colour|颜色
 """
 
-SAME: Final[dict[str, str]] = {}
+SAME: Final = {
+    "_".join(map(stem, other.split("_"))): name
+    for name, others in (line.split(": ") for line in _SAME.strip().splitlines())
+    for other in others.split("|")
+}
 """Maps a stem, a few of them joined by `_`, or Chinese words to the one that stands for all."""
-for _line in _SAME.strip().splitlines():
-    _name, _, _others = _line.partition(": ")
-    for _other in _others.split("|"):
-        SAME["_".join(map(stem, _other.split("_")))] = _name
 
 EMPTY_KEYS: Final = stems(
     """
@@ -68,26 +68,17 @@ EMPTY_KEYS: Final = stems(
     """
 )
 """Stems in keys that need not be said to speak of the field, if the key has others."""
-EMPTY_HAN: Final = tuple(listed("是否 可否 能否 支持 提供 允许 数量 年份 日期 总数 数 率"))
+EMPTY_HAN: Final = "是否|可否|能否|支持|提供|允许|数量|年份|日期|总数|数|率"
 """The words at the ends of Chinese keys."""
-CONTAINERS: Final = stems(
-    """
-    attributes amenities features facilities services options info flags
-    设施 服务 属性 特色 配置 功能
-    """
-)
-"""Keys of objects that only hold others."""
 
-NAMES: Final = frozenset(
-    listed("name title id sku model product item label 名称 姓名 型号 酒店名称 馆名")
-)
+NAMES: Final = words("name title id sku model product item label 名称 姓名 型号 酒店名称 馆名")
 """Keys whose value names the object."""
 NAME_ENDS: Final = ("_id", " id", "编号")
 """Ends of such keys."""
 
-YES: Final = frozenset(listed("true yes y ✓ ✔ √ 是 有 支持 可以 允许 available 提供"))
-NO: Final = frozenset(listed("false no n none ✗ ✘ × 否 无 没有 不支持 不可 不允许 unavailable"))
-NULL: Final = frozenset({"", *listed("null n/a na unknown - -- — ? 未知 不详 nan")})
+YES: Final = words("true yes y ✓ ✔ √ 是 有 支持 可以 允许 available 提供")
+NO: Final = words("false no n none ✗ ✘ × 否 无 没有 不支持 不可 不允许 unavailable")
+NULL: Final = words("null n/a na unknown - -- — ? 未知 不详 nan") | {""}
 """Values that say nothing."""
 
 RIVALS: Final = tuple(
@@ -120,12 +111,10 @@ FRAMES: Final = stems(
 )
 """Stems that only carry what a field says: a sentence with a supported field needs no source for
 them."""
-HAN_FRAMES: Final = tuple(
-    listed(
-        """
-        餐厅 酒店 商店 这家店 店内 图书馆 提供 支持 设有 没有 共有 目前 表中 三人 员工 顾客 允许
-        可以 不 照常 开始 价格是 产品 公司 平均 合计 总共 讲授 工作 位于 属于 距离
-        """
-    )
+HAN_FRAMES: Final = words(
+    """
+    餐厅 酒店 商店 这家店 店内 图书馆 提供 支持 设有 没有 共有 目前 表中 三人 员工 顾客 允许
+    可以 不 照常 开始 价格是 产品 公司 平均 合计 总共 讲授 工作 位于 属于 距离
+    """
 )
 """The frames in Chinese."""

@@ -28,6 +28,7 @@ HAN_RUN: Final = lazy_pattern("[\u3400-\u9fff]+")
 _WORD: Final = lazy_pattern(
     r"(?P<word>(?!lot of\b)[^\W\d_\u3400-\u9fff]+)|(?P<figure>\d[\d,]*(?:\.\d+)?)"
 )
+_EMPTY_END: Final = lazy_pattern(rf"\A(?:{words.EMPTY_HAN})(?=..)|(?<=..)(?:{words.EMPTY_HAN})\Z")
 _SCALE: Final = lazy_pattern(r"(?i:(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z)")
 _DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
 """Dates, and numbers of telephones: no quantities."""
@@ -88,10 +89,7 @@ def key_words(key: str) -> KeyWords:
     every = tuple(token.key for token in tokens(spaced(key)))
     said = [each for each in every if each not in words.EMPTY_KEYS]
     for run in HAN_RUN.findall(key):
-        word = run
-        for empty in words.EMPTY_HAN:
-            if len(word) - len(empty) >= 2:
-                word = word.removeprefix(empty).removesuffix(empty)
+        word = _EMPTY_END.sub("", run)
         said.append(words.SAME.get(word, word))
     days = tuple(day for each in hours.days(spaced(key)) for day in each.days)
     return KeyWords(tuple(said), every, days)

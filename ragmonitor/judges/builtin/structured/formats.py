@@ -60,7 +60,7 @@ class Records:
                 items = [((*keys, str(key)[:MAX_KEY]), each) for key, each in holder.items()]
             for place, each in items:
                 is_literal = isinstance(each, str) and each[:1] in {"{", "["}
-                inner = parsed(each) if is_literal else each
+                inner = _decoded(each) if is_literal else each
                 if isinstance(inner, dict | list):
                     nested.append((inner, place[-MAX_KEYS:], row, is_list))
                 else:
@@ -89,7 +89,8 @@ class Records:
 
 _VALUE = frozenset(["value", "values", "detail", "details", "值", "数值", "内容", "取值"])
 _TEXT = r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"
-_BRACKET = lazy_pattern(rf"{_TEXT}|[{{}}\[\]]", re.DOTALL)
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+_OPENING = lazy_pattern(r"\{\s*+[\"'}]|\[\s*+[{\"']")
 _CELL = lazy_pattern(
     rf"[{{}}]|(?P<key>[\"'])(?P<name>[^\"'\\\n]{{1,{MAX_KEY}}})(?P=key)\s{{0,8}}:\s{{0,8}}"
     r"(?P<value>\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\w.+-]+)"
@@ -142,35 +143,30 @@ def _may_have_lines(chunk: str) -> bool:
 
 
 def _bracketed(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
-    at = failed = 0
-    while failed < MAX_ATTEMPTS and (
-        opening := lazy_pattern(r"\{\s*+[\"'}]|\[\s*+[{\"']").search(chunk, at)
-    ):
-        start, end, depth = opening.start(), 0, 0
-        for token in _BRACKET.finditer(chunk, start):
-            depth += (token[0] in "{[") - (token[0] in "}]")
-            if not depth and token[0] in "}]":
-                end = token.end()
+    """Add the JSON of a chunk, or Python's literals; or what is left of one that is cut off."""
+    for convert in (str, _from_python):
+        text = convert(chunk)
+        at = failed = 0
+        while failed < MAX_ATTEMPTS and (opening := _OPENING.search(text, at)):
+            try:
+                value, end = _DECODER.raw_decode(text, opening.start())
+            except RecursionError:
                 break
-        value = parsed(chunk[start:end]) if end else None
-        if isinstance(value, dict | list) and value:
+            except json.JSONDecodeError as error:
+                if error.msg.startswith("Unterminated") or error.pos >= len(text):
+                    break  # it is cut off
+                failed, at = failed + 1, opening.start() + 1
+                continue
             found.add_value(value)
-            yield start, end
+            yield opening.start(), end
             at = end
-        elif not end:
-            break
-        else:
-            failed, at = failed + 1, start + 1
-    if found.rows:
-        return
-    row, cells = -1, []  # cut off at either end
+        if found.rows:
+            return
+    row, cells = -1, []
     for cell in _CELL.finditer(chunk):
         row = -1 if not cell["name"] else found.add() if row < 0 else row
         if cell["name"]:
-            value = parsed(cell["value"])
-            found.rows[row].cells.append(
-                (cell["name"], value if isinstance(value, str | bool | None) else cell["value"])
-            )
+            found.rows[row].cells.append((cell["name"], _decoded(cell["value"])))
             cells.append(cell)
     if len(cells) >= 3:
         yield cells[0].start(), cells[-1].end()
@@ -178,14 +174,21 @@ def _bracketed(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
         found.rows.clear()
 
 
-def parsed(text: str) -> Any:
-    """Return a JSON value or a Python literal's, numbers as text; `...`: it is neither."""
-    for convert in (str, lambda text: _PYTHON.sub(_json_of, text)):
+def _decoded(text: str) -> Any:
+    """Return what JSON or Python holds, numbers as text; a text that is neither as it is."""
+    for convert in (str, _from_python):
         try:
-            return json.loads(convert(text), parse_int=str, parse_float=str, parse_constant=str)
+            return _DECODER.decode(convert(text))
         except (ValueError, RecursionError):
             continue
-    return ...
+    return text
+
+
+def _from_python(text: str) -> str:
+    """Return a text with Python's literals, from the first bracket on, as JSON's."""
+    opening = _OPENING.search(text)
+    at = opening.start() if opening else 0
+    return text[:at] + _PYTHON.sub(_json_of, text[at:])
 
 
 def _json_of(token: re.Match[str]) -> str:
