@@ -80,18 +80,8 @@ def run(options: ScoreOptions) -> int:
 
 
 def use_embedding(options: ScoringOptions) -> None:
-    """Have a model embed for the scores that compare texts by vectors.
-
-    Raises:
-        SettingsError: The budget is in dollars, and the model's price is unknown.
-        MissingExtraError: litellm is not installed.
-    """
+    """Have a model embed for the scores that compare texts by vectors."""
     embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
-    if options.budget_usd is not None and embedding.price is None:
-        raise SettingsError(
-            f"--embedding {options.embedding}: litellm knows no price of this model; give "
-            "--budget-tokens instead of --budget-usd"
-        )
     # Of the model's name, and the same at every run: another embedding is another version.
     version = 2 + zlib.crc32(options.embedding.encode()) % 1_000_000
     register_embedding(embedding, version=version)
@@ -292,8 +282,6 @@ class Scoring:
             console.print(f"{hidden} more bad lines are not shown")
         if self.scorer.budget is not None:
             console.print(cost_text(self.scorer, self.scorer.budget))
-        elif self.scorer.usage.calls:
-            console.print(f"the embedding's: {_usage_text(self.scorer)}")
 
     def _print_how_to_resume(self) -> None:
         over = self.summary.tally.unscored.get(Cause.OVER_BUDGET.value, 0)

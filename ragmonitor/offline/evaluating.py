@@ -78,8 +78,7 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
             ones, of which those that need a reference answer score the records that have one.
         judge: None or `builtin`; `encoder:MODEL`; a litellm model's name; or a judge.
         budget_usd: The most to be spent, in dollars. A model needs a budget; what it does not
-            suffice for is `over_budget`. With a judge that is free it is for an embedding of a
-            price, and the answer at which it is used up is the last.
+            suffice for is `over_budget`.
         budget_tokens: The same, in tokens.
         concurrency: Readings by a model in flight.
         api_base: Address of an OpenAI-compatible server for the model.

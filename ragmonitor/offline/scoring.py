@@ -33,8 +33,6 @@ LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
 KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
 """The fields of a report's line that are new beside the input, and the same at every run."""
-_LEAST_COST: Final = 1e-9
-"""Reserved for a judge that is free: once an embedding has spent the budget nothing is read."""
 _AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 PASSING: Final = frozenset(
     {
@@ -224,10 +222,7 @@ class Scorer:
                 engine = self._engine_for(interaction)
                 unread = engine.unread(self.judge, self._role, interaction, cause, detail=detail)
         task = asyncio.create_task(self._report(interaction, cost, unread))
-        if self.judge.is_builtin and self._pool is None:
-            await asyncio.wait([task])  # its embedding's cost is known before the next one begins
-        else:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
         return task
 
     async def _report(
@@ -254,8 +249,7 @@ class Scorer:
             return 0.0
         # A question more is not dearer than a reading: it shows the judge no more.
         questions = sum(entry.asks for entry in self._entries_for(interaction))
-        cost = self.judge.expected_cost(interaction) * (1 + questions)
-        return cost or _LEAST_COST
+        return self.judge.expected_cost(interaction) * (1 + questions)
 
     async def read(self, interaction: Interaction) -> Reading:
         """Return what the judge found, whatever it costs; a process of the pool calls this too.
