@@ -151,15 +151,7 @@ class Scorer:
         try:
             await self.judge.prepare()
         except JudgeError as error:
-            raise SettingsError(
-                f"{error.judge}: litellm knows no price of this model; give --budget-tokens "
-                "instead of --budget-usd (budget_tokens instead of budget_usd), or set "
-                "RAGMONITOR_ESTIMATION__PRICES, such as my-model=0.5/1.5"
-                if self.budget is not None
-                and self.budget.unit == "usd"
-                and self.judge.budget_unit is not None
-                else str(error)
-            ) from error
+            raise SettingsError(str(error)) from error
 
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
