@@ -61,14 +61,6 @@ class ScoringOptions:
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
     ] = None
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=256,
-            help="Number of processes that judge: for a judge that computes on this machine.",
-        ),
-    ] = 1
     api_base: ApiBaseOption = None
     embedding: Annotated[
         str,

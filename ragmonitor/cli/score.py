@@ -9,8 +9,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -32,7 +31,6 @@ from ragmonitor.judges.kept_replies import SUFFIX, KeptReplies
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_file
 from ragmonitor.offline.summary import Summary, Tally
@@ -127,7 +125,6 @@ def scorer_for(options: ScoringOptions, replies: Path | None = None) -> Scorer:
             is wrong.
     """
     names = options.evaluators
-    workers = options.workers
     if not names and isinstance(options, ScoreOptions) and options.written_form == "ragchecker":
         names = RAGCHECKERS_OWN
     return scorer_of(
@@ -137,15 +134,8 @@ def scorer_for(options: ScoringOptions, replies: Path | None = None) -> Scorer:
         budget_tokens=options.budget_tokens,
         concurrency=options.concurrency,
         api_base=options.api_base,
-        pool=ReaderPool(partial(_reader_for, options, replies), workers) if workers > 1 else None,
         replies=None if replies is None else KeptReplies(replies),
     )
-
-
-def _reader_for(options: ScoringOptions, replies: Path | None) -> Scorer:
-    """Return what reads in one of several processes."""
-    load_plugins_and_embedding(options)
-    return scorer_for(replace(options, workers=1), replies)
 
 
 @dataclass(slots=True)

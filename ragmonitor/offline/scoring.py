@@ -12,9 +12,8 @@ from typing import Any, Final
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
-from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.shapes import Line
-from ragmonitor.pipeline.judging import Reading, ReadingEngine
+from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.records import (
     Cause,
     Interaction,
@@ -92,7 +91,6 @@ class Scorer:
         budget: TotalBudget | None = None,
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
-        pool: ReaderPool | None = None,
         replies: KeptReplies | None = None,
     ) -> None:
         """Begin; nothing is asked yet.
@@ -105,8 +103,6 @@ class Scorer:
             budget: What reading may cost; None: as much as it takes.
             concurrency: Readings in flight.
             asking_timeout_s: For an evaluator's own questions to the judge.
-            pool: Processes that read, by the same judge and evaluators; order and budget stay here.
-                None: this process reads.
             replies: Replies that earlier runs paid for; the judge is not asked for them again.
 
         Raises:
@@ -131,7 +127,6 @@ class Scorer:
         """Readings that gave nothing."""
         self.stopping = asyncio.Event()
         """Once set no further line is begun; what is in flight is waited for."""
-        self._pool = pool
         self._max_held_lines = LINES_PER_CALL * concurrency
         self._slots = asyncio.Semaphore(concurrency)
 
@@ -155,8 +150,6 @@ class Scorer:
 
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
-        if self._pool is not None:
-            await self._pool.close()
         await self.judge.close()
 
     async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
@@ -164,7 +157,6 @@ class Scorer:
 
         Raises:
             InputError: The lines raised it, after the outcomes of those before.
-            RagMonitorError: A process of the pool has ended.
         """
         held: deque[tuple[Line, asyncio.Task[Report | None]]] = deque()
         coming, failure = iter(lines), None
@@ -227,7 +219,8 @@ class Scorer:
             async with self._slots:
                 if self.stopping.is_set():
                     return None
-                reading = await self.read(interaction)
+                engine = self._engine_for(interaction)
+                reading = await engine.read(self.judge, self._role, interaction)
             usage = reading.report.usage if reading.is_usage_known else None
             self.usage += reading.report.usage or JudgeUsage()
             # Of a record that is too long for the built-in judge the judge is not to blame.
@@ -242,16 +235,6 @@ class Scorer:
         # A question more is not dearer than a reading: it shows the judge no more.
         questions = sum(entry.asks for entry in self._entries_for(interaction))
         return self.judge.expected_cost(interaction) * (1 + questions)
-
-    async def read(self, interaction: Interaction) -> Reading:
-        """Return what the judge found, whatever it costs; a process of the pool calls this too.
-
-        Raises:
-            RagMonitorError: A process of the pool has ended.
-        """
-        if self._pool is not None:
-            return await self._pool.read(interaction)
-        return await self._engine_for(interaction).read(self.judge, self._role, interaction)
 
     def _engine_for(self, interaction: Interaction) -> ReadingEngine:
         entries = self._entries_for(interaction)
