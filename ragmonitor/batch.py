@@ -24,9 +24,7 @@ ROWS_AT_ONCE: Final = 256
 """Rows that are Python objects at any time, whatever the table's size."""
 
 
-def score(
-    table: pa.Table | pa.RecordBatch, *, prefix: str = "", **options: Unpack[RunOptions]
-) -> pa.Table:
+def score(table: pa.Table | pa.RecordBatch, **options: Unpack[RunOptions]) -> pa.Table:
     """Return the table with the scores of its answers in further columns.
 
     One call is one run: a judge is made for it, and a budget holds for it. To score many tables
@@ -34,7 +32,6 @@ def score(
 
     Args:
         table: Recorded answers, in columns of our format, of RAGAS' or of RAGChecker's.
-        prefix: Put before the name of each new column.
         options: As of `ragmonitor.evaluate`.
 
     Raises:
@@ -50,7 +47,7 @@ def score(
         parquet.write_table(batch.score(parquet.read_table("answers.parquet")), "scored.parquet")
         ```
     """
-    with BatchScorer(prefix=prefix, **options) as scorer:
+    with BatchScorer(**options) as scorer:
         return scorer(table)
 
 
@@ -60,18 +57,16 @@ class BatchScorer:
     Ray Data's `map_batches` takes the class as it is. Not for several threads at once.
     """
 
-    def __init__(self, *, prefix: str = "", **options: Unpack[RunOptions]) -> None:
+    def __init__(self, **options: Unpack[RunOptions]) -> None:
         """Make the judge.
 
         Args:
-            prefix: Put before the name of each new column.
-            options: As of `ragmonitor.evaluate`; a budget is for all tables together.
+                options: As of `ragmonitor.evaluate`; a budget is for all tables together.
 
         Raises:
             SettingsError: An evaluator is unknown, or a budget is missing.
             MissingExtraError: pyarrow, or what the judge needs, is not installed.
         """
-        self._prefix = prefix
         self._scorer = scorer_of(**options)
         self._is_prepared = False
         # One loop for all tables, so that the judge's connections outlast each.
@@ -112,7 +107,7 @@ class BatchScorer:
             if name in table.column_names:
                 raise InputError(
                     f"table: the column {name!r} is there already, and scores are to go there; "
-                    "drop it, rename it, or give prefix='new_'"
+                    "drop or rename it"
                 )
         for name in known:
             if known.count(name) > 1:
@@ -149,7 +144,7 @@ class BatchScorer:
             "judge": pa.string(),
             "error": pa.string(),
         }
-        return pa.schema([(f"{self._prefix}{name}", kind) for name, kind in types.items()])
+        return pa.schema([*types.items()])
 
     async def _scored(self, table: pa.Table) -> list[dict[str, Any]]:
         if not self._is_prepared:
@@ -157,10 +152,7 @@ class BatchScorer:
             self._is_prepared = True
         async with aclosing(self._scorer.outcomes(_lines(table))) as outcomes:
             # What has no column is left out, and what is left out of it is null.
-            return [
-                {f"{self._prefix}{name}": value for name, value in outcome.as_row().items()}
-                async for outcome in outcomes
-            ]
+            return [outcome.as_row() async for outcome in outcomes]
 
 
 def _lines(table: pa.Table) -> Iterator[Line]:

@@ -80,14 +80,6 @@ class ScoreOptions(ScoringOptions):
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of to standard output."),
     ] = None
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=256,
-            help="Number of processes that judge: for a judge that computes on this machine.",
-        ),
-    ] = 1
     json_output: Annotated[
         bool,
         typer.Option(

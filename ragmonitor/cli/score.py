@@ -9,8 +9,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -32,12 +31,11 @@ from ragmonitor.judges.kept_replies import KeptReplies, replies_of
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_file
 from ragmonitor.offline.summary import Summary, Tally
 from ragmonitor.records import BUILTIN, Cause
-from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
+from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.imports import imported
 from ragmonitor.runtime.tables import owners_alone
 from ragmonitor.sampling import TotalBudget
@@ -53,8 +51,7 @@ def load_plugins_and_embedding(options: ScoringOptions) -> None:
     """Load the plugins and the embedding model that were asked for.
 
     Raises:
-        SettingsError: A plugin cannot be imported; or the budget is in dollars, and the price of
-            the embedding model is unknown.
+        SettingsError: A plugin cannot be imported.
         MissingExtraError: litellm is not installed.
     """
     for plugin in options.plugin or ():
@@ -62,11 +59,6 @@ def load_plugins_and_embedding(options: ScoringOptions) -> None:
     if not options.embedding:
         return
     embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
-    if options.budget_usd is not None and embedding.price is None:
-        raise SettingsError(
-            f"--embedding {options.embedding}: litellm knows no price of this model; give "
-            "--budget-tokens instead of --budget-usd"
-        )
     # The version follows from the model's name, and is the same at every run.
     version = 2 + zlib.crc32(options.embedding.encode()) % 1_000_000
     register_embedding(embedding, version=version)
@@ -99,28 +91,19 @@ def scorer_for(options: ScoringOptions) -> Scorer:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    names, pool, replies = options.evaluators, None, None
+    names, replies = options.evaluators, None
     if isinstance(options, ScoreOptions):
         replies = _replies(options)
         if file_class(options.output) is RagCheckerFile:
             names = f"{names},{RAGCHECKERS_OWN}"
-        if options.workers > 1:
-            pool = ReaderPool(partial(_reader_for, options), options.workers)
     return scorer_of(
         judge=options.judge,
         evaluators=names,
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
         api_base=options.api_base,
-        pool=pool,
         replies=replies,
     )
-
-
-def _reader_for(options: ScoreOptions) -> Scorer:
-    """Return what reads in one of several processes."""
-    load_plugins_and_embedding(options)
-    return scorer_for(replace(options, workers=1))
 
 
 def _replies(options: ScoreOptions) -> KeptReplies | None:
@@ -238,8 +221,6 @@ class Scoring:
         )
         if self.scorer.budget is not None:
             console.print(cost_text(self.scorer, self.scorer.budget))
-        elif self.scorer.usage.calls:
-            console.print(f"the embedding's: {usage_text(self.scorer.usage)}")
         if summary.is_interrupted or summary.tally.unscored.get(Cause.OVER_BUDGET.value):
             end = "interrupted" if summary.is_interrupted else "the budget is spent"
             say(f"{end}; the same command goes on from here" if _replies(self.options) else end)

@@ -45,8 +45,7 @@ def register_embedding(embedding: Embedding, *, version: int, into: Table = tabl
     """Have every evaluator that compares texts by vectors use this embedding from now on.
 
     Args:
-        embedding: From texts to vectors, in order. Where it has a method `embed`, which
-            returns their cost too, that is counted with the judge's calls.
+        embedding: From texts to vectors, in order; called on a thread. No budget counts it.
         version: The version of those evaluators from now on, 2 or more: another for each embedding,
             since a changed measure must not look like a changed system.
         into: A table.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness, vectors
+from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness
 from ragmonitor.evaluators.table import Table, evaluator, table
 from ragmonitor.records import Assessment, Cause, Interaction
 from ragmonitor.runtime.apart import apart
@@ -64,7 +64,7 @@ def register_questions(embedding: Embedding, *, version: int, into: Table = tabl
         if is_evasive:
             return 0.0
         # In a thread: an embedding may wait for a network, and this is an event loop.
-        asked, *generated = await apart(vectors, embedding, [interaction.query, *questions])
+        asked, *generated = await apart(embedding, [interaction.query, *questions])
         return sum(nearness(asked, vector) for vector in generated) / len(generated)
 
 

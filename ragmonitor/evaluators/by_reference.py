@@ -22,9 +22,8 @@ from typing import Final, NamedTuple
 from ragmonitor.evaluators.embeddings import (
     Embedding,
     character_grams,
-    costs,
     nearness,
-    vectors,
+    remembering,
 )
 from ragmonitor.evaluators.reference_free import average_precision
 from ragmonitor.evaluators.table import Table, evaluator, table
@@ -220,12 +219,13 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
 
     They take the places of those that are there; the arguments are `register_embedding`'s.
     """
+    vectors = remembering(embedding)
     register = partial(
         evaluator,
         version=version,
         needs_context=False,
         needs_reference=True,
-        waits=costs(embedding),
+        waits=embedding is not character_grams,
         into=into,
     )
 
@@ -240,7 +240,7 @@ def register_similarity(embedding: Embedding, *, version: int, into: Table = tab
             RAGAS 0.4.3, semantic similarity. The embedding without a network compares what is
             written, not what is meant.
         """
-        answer, reference = vectors(embedding, [interaction.answer, interaction.reference])
+        answer, reference = vectors([interaction.answer, interaction.reference])
         return nearness(answer, reference)
 
     @register("answer_correctness")

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
 
-from ragmonitor.records import JudgeUsage
-from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.runtime.patterns import lazy_pattern
 
 Vector = Sequence[float]
@@ -20,57 +16,10 @@ Embedding = Callable[[Sequence[str]], Sequence[Vector]]
 """Returns one vector per text, in order; shape (n_texts, n_dimensions)."""
 
 
-def costs(embedding: Embedding) -> bool:
-    """Return whether it waits for a network, and costs something.
-
-    Such a one has a method `embed`, which returns the vectors and their `JudgeUsage`, and raises
-    `JudgeError`.
-    """
-    return hasattr(embedding, "embed")
-
-
-@dataclass(slots=True)
-class EmbeddingUsage:
-    """The cost of the embeddings of one answer's evaluations."""
-
-    usage: JudgeUsage = field(default_factory=JudgeUsage)
-    vectors: dict[tuple[str, ...], Sequence[Vector]] = field(default_factory=dict)
-    """The vectors by texts: evaluators of one answer compare the same, by the same embedding."""
-
-
-_current: ContextVar[EmbeddingUsage | None] = ContextVar("ragmonitor_embeddings", default=None)
-
-
-@contextmanager
-def count_embeddings() -> Iterator[EmbeddingUsage]:
-    """Count what is embedded inside, also on threads that are started there."""
-    counted = EmbeddingUsage()
-    token = _current.set(counted)
-    try:
-        yield counted
-    finally:
-        _current.reset(token)
-
-
-def vectors(embedding: Embedding, texts: Sequence[str]) -> Sequence[Vector]:
-    """Return one vector per text, in order; the cost goes to the innermost `count_embeddings`.
-
-    Raises:
-        JudgeError: The embedding's provider gave none.
-    """
-    counted = _current.get()
-    embed: Any = getattr(embedding, "embed", None)
-    if counted is None or embed is None:
-        return embedding(texts)
-    key = tuple(texts)
-    if key not in counted.vectors:
-        try:
-            counted.vectors[key], usage = embed(texts)
-        except JudgeError as error:
-            counted.usage += error.usage
-            raise
-        counted.usage += usage
-    return counted.vectors[key]
+def remembering(embedding: Embedding) -> Embedding:
+    """Return the embedding, which is asked once for texts that several evaluators compare."""
+    remembered = lru_cache(maxsize=16)(embedding)
+    return lambda texts: remembered(tuple(texts))
 
 
 _TOKEN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
-from ragmonitor.evaluators.embeddings import count_embeddings
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -207,7 +206,7 @@ async def evaluate_asking(
     *,
     within_s: float = 60.0,
 ) -> tuple[tuple[Evaluation, ...], JudgeUsage]:
-    """Return one evaluation per entry, in order, and what asking and embedding for them cost.
+    """Return one evaluation per entry, in order, and what asking for them cost.
 
     As `evaluate`, with the entries that ask, one after the other, where the judge can be asked.
     What it raises then is the cause of that evaluation alone.
@@ -221,17 +220,16 @@ async def evaluate_asking(
     """
     evaluations: list[Evaluation] = []
     usage = JudgeUsage()
-    with count_embeddings() as embedded:
-        for entry in entries:
-            asker = as_judge(judge).asker(interaction, assessment) if entry.asks else None
-            if asker is not None:
-                evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
-                usage += asker.usage
-            elif entry.waits:
-                evaluations.append(await apart(_one, entry, interaction, assessment))
-            else:
-                evaluations.append(_one(entry, interaction, assessment))
-    return tuple(evaluations), usage + embedded.usage
+    for entry in entries:
+        asker = as_judge(judge).asker(interaction, assessment) if entry.asks else None
+        if asker is not None:
+            evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
+            usage += asker.usage
+        elif entry.waits:
+            evaluations.append(await apart(_one, entry, interaction, assessment))
+        else:
+            evaluations.append(_one(entry, interaction, assessment))
+    return tuple(evaluations), usage
 
 
 def unscored(

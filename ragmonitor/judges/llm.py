@@ -305,9 +305,10 @@ class LlmJudge:
     def _check_price(self) -> None:
         if self.budget_unit == "usd" and self._completer.price is None:
             raise self._error(
-                "litellm knows no price of this model, or of a fallback; set estimation.prices, "
-                "which is of the judge's own, name fallbacks of a known price, or set "
-                "budget.tokens_per_day instead of a budget in dollars",
+                "litellm knows no price of this model, or of a fallback; set estimation.prices "
+                "(RAGMONITOR_ESTIMATION__PRICES=my-model=0.5/1.5), which is of the judge's own, "
+                "name fallbacks of a known price, or give a budget in tokens instead of dollars "
+                "(budget.tokens_per_day, budget_tokens, --budget-tokens)",
                 Cause.JUDGE_ERROR,
             )
 

@@ -11,7 +11,6 @@ from typing import Any, TypedDict, Unpack
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.judges.kept_replies import KeptReplies
-from ragmonitor.offline.reader_pool import AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
@@ -78,8 +77,7 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
             ones, of which those that need a reference answer score the records that have one.
         judge: None or `builtin`; `encoder:MODEL`; a litellm model's name; or a judge.
         budget_usd: The most to be spent, in dollars. A model needs a budget; what it does not
-            suffice for is `over_budget`. With a judge that is free it is for an embedding of a
-            price, and the answer at which it is used up is the last.
+            suffice for is `over_budget`.
         budget_tokens: The same, in tokens.
         concurrency: Readings by a model in flight.
         api_base: Address of an OpenAI-compatible server for the model.
@@ -112,7 +110,6 @@ def scorer_of(
     budget_tokens: int | None = None,
     concurrency: int | None = None,
     api_base: str | None = None,
-    pool: ReaderPool | None = None,
     replies: KeptReplies | None = None,
 ) -> Scorer:
     """Return the engine of one run: arguments as of `evaluate`, then as of `Scorer`.
@@ -129,7 +126,7 @@ def scorer_of(
     made: Judge
     at_once, asking_timeout_s = concurrency or CONCURRENCY, 60.0
     if judge is None or judge == BUILTIN:
-        made, at_once = BuiltinJudge(), 1 if pool is None else AHEAD * pool.n
+        made, at_once = BuiltinJudge(), 1
     elif isinstance(judge, str):
         settings = Settings.load()
         api_base = api_base or settings.judge.api_base
@@ -152,7 +149,6 @@ def scorer_of(
         budget=budget,
         concurrency=at_once,
         asking_timeout_s=asking_timeout_s,
-        pool=pool,
         replies=replies,
     )
 

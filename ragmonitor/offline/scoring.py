@@ -12,9 +12,8 @@ from typing import Any, Final
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
-from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.shapes import Line
-from ragmonitor.pipeline.judging import Reading, ReadingEngine
+from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.records import (
     Cause,
     Interaction,
@@ -33,8 +32,6 @@ LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
 KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
 """The fields of a report's line that are new beside the input, and the same at every run."""
-_LEAST_COST: Final = 1e-9
-"""Reserved for a judge that is free: once an embedding has spent the budget nothing is read."""
 _AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
 PASSING: Final = frozenset(
     {
@@ -94,7 +91,6 @@ class Scorer:
         budget: TotalBudget | None = None,
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
-        pool: ReaderPool | None = None,
         replies: KeptReplies | None = None,
     ) -> None:
         """Begin; nothing is asked yet.
@@ -107,8 +103,6 @@ class Scorer:
             budget: What reading may cost; None: as much as it takes.
             concurrency: Readings in flight.
             asking_timeout_s: For an evaluator's own questions to the judge.
-            pool: Processes that read, by the same judge and evaluators; order and budget stay here.
-                None: this process reads.
             replies: Replies that earlier runs paid for; the judge is not asked for them again.
 
         Raises:
@@ -133,7 +127,6 @@ class Scorer:
         """Readings that gave nothing."""
         self.stopping = asyncio.Event()
         """Once set no further line is begun; what is in flight is waited for."""
-        self._pool = pool
         self._max_held_lines = LINES_PER_CALL * concurrency
         self._slots = asyncio.Semaphore(concurrency)
 
@@ -153,20 +146,10 @@ class Scorer:
         try:
             await self.judge.prepare()
         except JudgeError as error:
-            raise SettingsError(
-                f"{error.judge}: litellm knows no price of this model; give --budget-tokens "
-                "instead of --budget-usd (budget_tokens instead of budget_usd), or set "
-                "RAGMONITOR_ESTIMATION__PRICES, such as my-model=0.5/1.5"
-                if self.budget is not None
-                and self.budget.unit == "usd"
-                and self.judge.budget_unit is not None
-                else str(error)
-            ) from error
+            raise SettingsError(str(error)) from error
 
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
-        if self._pool is not None:
-            await self._pool.close()
         await self.judge.close()
 
     async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
@@ -174,7 +157,6 @@ class Scorer:
 
         Raises:
             InputError: The lines raised it, after the outcomes of those before.
-            RagMonitorError: A process of the pool has ended.
         """
         held: deque[tuple[Line, asyncio.Task[Report | None]]] = deque()
         coming, failure = iter(lines), None
@@ -226,10 +208,7 @@ class Scorer:
                     self.judge.identity, self._role, interaction, cause, detail=detail
                 )
         task = asyncio.create_task(self._report(interaction, cost, unread))
-        if self.judge.is_builtin and self._pool is None:
-            await asyncio.wait([task])  # its embedding's cost is known before the next one begins
-        else:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
         return task
 
     async def _report(
@@ -242,7 +221,8 @@ class Scorer:
             async with self._slots:
                 if self.stopping.is_set():
                     return None
-                reading = await self.read(interaction)
+                engine = self._engine_for(interaction)
+                reading = await engine.read(self.judge, self._role, interaction)
             usage = reading.report.usage if reading.is_usage_known else None
             self.usage += reading.report.usage or JudgeUsage()
             # Of a record that is too long for the built-in judge the judge is not to blame.
@@ -256,18 +236,7 @@ class Scorer:
             return 0.0
         # A question more is not dearer than a reading: it shows the judge no more.
         questions = sum(entry.asks for entry in self._entries_for(interaction))
-        cost = self.judge.expected_cost(interaction) * (1 + questions)
-        return cost or _LEAST_COST
-
-    async def read(self, interaction: Interaction) -> Reading:
-        """Return what the judge found, whatever it costs; a process of the pool calls this too.
-
-        Raises:
-            RagMonitorError: A process of the pool has ended.
-        """
-        if self._pool is not None:
-            return await self._pool.read(interaction)
-        return await self._engine_for(interaction).read(self.judge, self._role, interaction)
+        return self.judge.expected_cost(interaction) * (1 + questions)
 
     def _engine_for(self, interaction: Interaction) -> ReadingEngine:
         entries = self._entries_for(interaction)

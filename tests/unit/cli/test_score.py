@@ -127,28 +127,6 @@ def test_an_embedding_model_takes_the_place_of_ours(tmp_path):
     (line,) = objects(result.stdout)
     assert line["evaluations"]["answer_similarity"]["score"] == pytest.approx(1)
     assert entry.version > 1
-    assert "the embedding's: 1 call, 2 tokens, 0.000000 USD" in result.stderr
-
-
-def test_a_budget_ends_what_an_embedding_spends_beside_the_built_in_judge(tmp_path):
-    """Two tokens an answer: with the second the three are used up, and no third is embedded."""
-    from ragmonitor.evaluators import table
-
-    known = table._entries.copy()
-    records = [{**GOOD, "reference": f"{GOOD['answer']} {number}"} for number in range(4)]
-    options = ["--evaluators", "answer_similarity", "--embedding", "openai/embedder"]
-    try:
-        with OpenAiServer() as server:
-            options += ["--budget-tokens", "3", "--api-base", server.api_base]
-            result = run(write(tmp_path, *records), *options)
-            n_embedded = len(server.requests)
-    finally:
-        table._entries.clear()
-        table._entries.update(known)
-    found = [line["evaluations"]["answer_similarity"] for line in objects(result.stdout)]
-    assert [each.get("unscored") for each in found] == [None, None, "over_budget", "over_budget"]
-    assert n_embedded == 2
-    assert "the budget is spent" in result.stderr
 
 
 @pytest.mark.parametrize(
