@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder, gzip_accepted
@@ -134,18 +134,16 @@ class Endpoint:
             return self._states() if refusal is None else _ANOTHER_NAME
         if path != METRICS and self._pages is not None:
             return self._pages.reply(target, headers) or _NOT_FOUND
-        return self._metrics(parsed.query, headers) if path in ("", METRICS) else _NOT_FOUND
+        return self._metrics(headers) if path in ("", METRICS) else _NOT_FOUND
 
-    def _metrics(self, query: str, headers: Message) -> Reply:
+    def _metrics(self, headers: Message) -> Reply:
         accept = headers.get("Accept", "")
         try:
             # The media type comes back in the reply's headers.
             encode, content_type = choose_encoder(accept if accept.isprintable() else "")
         except (TypeError, ValueError):  # its version is no version
             encode, content_type = choose_encoder("")
-        names = parse_qs(query).get("name[]")
-        registry = self._registry
-        body = encode(registry.restricted_registry(names) if names else registry)
+        body = encode(self._registry)
         if not gzip_accepted(headers.get("Accept-Encoding", "")):
             return Reply(status=200, content_type=content_type, body=body)
         return Reply(

@@ -19,10 +19,6 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
     """
     threshold = threshold_days(snapshot)
     series = {(name, labels): value for group in states(snapshot) for name, labels, value in group}
-    agreement = {
-        bound: series.get((names.FEEDBACK_AGREEMENT, (judge, bound)))
-        for bound in ("mean", "lower", "upper")
-    }
     return {
         "numbers": [each for each in means(snapshot) if not each["dimension"]],
         "alarms": [
@@ -46,5 +42,4 @@ def shown(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
             for (name, labels), limit in series.items()
             if name == names.BUDGET_LIMIT
         ],
-        "people_agree": None if agreement["upper"] is None else agreement,
     }

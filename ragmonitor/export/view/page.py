@@ -288,7 +288,7 @@ class View(Exporter):
                 "mute": self._mute(),
                 "now_s": self._now(),
             }
-            worst = self._answers.bad(WORST)
+            worst = [kept for kept in self._answers.found()[:WORST] if kept.rank[0]]
         state["worst"] = [self._answers.entry(each) for each in worst]
         state["chart"] = {"signal": signal, "judge": judge, **chart}
         state["incidents"] = [] if self._incidents is None else self._incidents.brief()

@@ -131,8 +131,6 @@ function facts() {
   if (missing) texts.push(t("missing", { share: percent(missing) }));
   texts.push(t("spent", { usd: dollars(state.spent_usd) }));
   for (const { unit, per, limit } of state.budget) texts.push(t("budget", { limit: unit === "usd" ? dollars(limit) : `${count(limit)} ${called("unit", unit)}`, per: called("per", per) }));
-  const { people_agree: people } = state;
-  if (people) texts.push(t("peopleAgree", { value: percent(people.mean), lower: percent(people.lower), upper: percent(people.upper) }));
   return texts;
 }
 

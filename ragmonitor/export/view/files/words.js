@@ -109,7 +109,6 @@ const TEXTS = {
   missing: ["{share} of the drawn answers have no verdict", "抽中的回答中 {share} 无结论"],
   spent: ["{usd} spent since the start", "启动以来花费 {usd}"],
   budget: ["budget: {limit} per {per}", "预算：每{per} {limit}"],
-  peopleAgree: ["people agree with the judge on {value} ({lower} to {upper})", "用户与评审的一致率 {value}（{lower} 至 {upper}）"],
   chartTitle: ["{signal}, last hour", "{signal}，最近一小时"],
   nothingYet: ["nothing yet", "暂无数据"],
 
@@ -174,13 +173,11 @@ const TEXTS = {
   sentence: ["Sentence {n}:", "第 {n} 句："],
   because: ["({reasons})", "（{reasons}）"],
   scoredBy: ["Scored by {judge}", "由 {judge} 评分"],
-  builtinScore: ["(built-in {value})", "（内置评审 {value}）"],
   trace: ["trace", "链路"],
   noTrace: ["no trace was sent", "未发送链路"],
   times: ["given {n} {n|time|times}", "出现 {n} 次"],
   tokens: ["{input} tokens in, {output} out", "输入 {input} Token，输出 {output} Token"],
   session: ["session", "会话"],
-  judgeDidNot: ["LLM judge: {cause}", "大模型评审：{cause}"],
   s: ["{n} s", "{n} 秒"], min: ["{n} min", "{n} 分钟"], h: ["{n} h", "{n} 小时"], d: ["{n} d", "{n} 天"],
 };
 
