@@ -40,9 +40,8 @@ class ContentPolicy:
     """Shows texts as they may be shown. Ids, names, numbers and scores are no texts, and stay."""
 
     content: Content = "all"
-    key: bytes | None = field(default=None, repr=False)
-    """The key of hashes; the same key in two processes gives the same hashes. None: that of this
-    process alone."""
+    key: bytes = field(default=PROCESS_KEY, repr=False)
+    """The key of hashes; the same key in two processes gives the same hashes."""
 
     @property
     def shows(self) -> bool:
@@ -55,9 +54,7 @@ class ContentPolicy:
             return text
         if self.content == "none":
             return ""
-        digest = hmac.digest(
-            self.key or PROCESS_KEY, text.encode("utf-8", "surrogatepass"), "sha256"
-        )
+        digest = hmac.digest(self.key, text.encode("utf-8", "surrogatepass"), "sha256")
         return HASH.format(digest=digest.hex()[:HASH_DIGITS], characters=len(text))
 
     def error(self, error: str) -> str:

@@ -15,7 +15,7 @@ from ragmonitor.export import (
     View,
     is_loopback,
 )
-from ragmonitor.export.content import ContentPolicy
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.incidents.notices import Notifier
@@ -254,7 +254,7 @@ def incidents_of(
             texts=settings.content.policy == "all",
             language=settings.alarms.notify_language,
         )
-    policy = ContentPolicy(content=settings.content.shown, key=settings.content.key)
+    policy = ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
     return IncidentKeeper(
         Journal(store, settings.content.shown),
         is_judged=judging is not None,

@@ -10,7 +10,7 @@ from typing import Final
 from ragmonitor.causes import Causes
 from ragmonitor.causes.answer_slices import AnswerSlices
 from ragmonitor.evaluators import table
-from ragmonitor.export.content import ContentPolicy
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.pipeline.judging import JudgeConfig
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.protocols import Judge
@@ -141,7 +141,7 @@ def _causes(
 
 def _content(settings: Settings) -> ContentPolicy:
     """Return what documents may be called."""
-    return ContentPolicy(content=settings.content.shown, key=settings.content.key)
+    return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
 
 
 def _higher_is_better(settings: Settings) -> frozenset[str]:
