@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
-from ragmonitor.export.content import compact_json
-from ragmonitor.export.server import HttpServer, Receive, Reply
+from ragmonitor.export.server import HttpServer, Receive, Reply, json_reply
 from ragmonitor.export.view.access import Access, is_loopback
 from ragmonitor.runtime.guard import logger
 
@@ -131,7 +130,7 @@ class Endpoint:
         path = parsed.path.rstrip("/")
         if path == STATE:
             refusal = _THIS_MACHINE.refusal(headers) if is_loopback(self._host) else None
-            return self._states() if refusal is None else _ANOTHER_NAME
+            return _ANOTHER_NAME if refusal else json_reply({"services": [self._state()]})
         if path != METRICS and self._pages is not None:
             return self._pages.reply(target, headers) or _NOT_FOUND
         return self._metrics(headers) if path in ("", METRICS) else _NOT_FOUND
@@ -152,10 +151,6 @@ class Endpoint:
             body=gzip.compress(body),
             headers=(("Content-Encoding", "gzip"),),
         )
-
-    def _states(self) -> Reply:
-        body = compact_json({"services": [self._state()]}).encode("utf-8", "backslashreplace")
-        return Reply(status=200, content_type="application/json", body=body)
 
     def _warn(self, error: OSError) -> None:
         if self._warned:
