@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ragmonitor.export.content import with_texts
+from ragmonitor.export.content import mapped
 from ragmonitor.redaction import without_secrets
 from ragmonitor.runtime.addresses import HIDDEN, secrets_of, shown
 from ragmonitor.settings import OPTIONS, Settings
@@ -40,7 +40,7 @@ class Masker:
 
     def value(self, value: Any) -> Any:
         """Return a value for JSON in which no text has a key."""
-        return with_texts(value, self.text)
+        return mapped(value, lambda each: self.text(each) if isinstance(each, str) else each)
 
 
 def _of_settings(settings: Settings) -> Iterator[str]:
