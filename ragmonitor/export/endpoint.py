@@ -72,7 +72,6 @@ class Endpoint:
         self._pages = pages
         self._receive = receive
         self._server: HttpServer | None = None
-        self._thread: threading.Thread | None = None
         self._warned = self._closed = False
 
     @property
@@ -85,12 +84,7 @@ class Endpoint:
 
     def open(self) -> None:
         """Listen if nobody else does."""
-        if self._server is not None:
-            if self._thread is not None and self._thread.is_alive():
-                return
-            self._server.server_close()
-            self._server = None
-        if self._closed:
+        if self._server is not None or self._closed:
             return
         try:
             server = HttpServer(self._host, self._port, self._answer, receive=self._receive)
@@ -105,7 +99,7 @@ class Endpoint:
         except RuntimeError:  # the host has no thread left: a later call may find one
             server.server_close()
             raise
-        self._server, self._thread = server, thread
+        self._server = server
 
     def close(self) -> None:
         """Stop listening."""
