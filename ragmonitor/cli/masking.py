@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ragmonitor.export.content import with_texts
+from ragmonitor.export.content import mapped
 from ragmonitor.redaction import without_secrets
 from ragmonitor.runtime.addresses import HIDDEN, secrets_of, shown
 
@@ -31,7 +31,7 @@ class Masker:
 
     def value(self, value: Any) -> Any:
         """Return a value for JSON in which no text has a key."""
-        return with_texts(value, self.text)
+        return mapped(value, lambda each: self.text(each) if isinstance(each, str) else each)
 
 
 def _of_variables() -> Iterator[str]:

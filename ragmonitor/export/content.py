@@ -40,9 +40,8 @@ class ContentPolicy:
     """Shows texts as they may be shown. Ids, names, numbers and scores are no texts, and stay."""
 
     content: Content = "all"
-    key: bytes | None = field(default=None, repr=False)
-    """The key of hashes; the same key in two processes gives the same hashes. None: that of this
-    process alone."""
+    key: bytes = field(default=PROCESS_KEY, repr=False)
+    """The key of hashes; the same key in two processes gives the same hashes."""
 
     @property
     def shows(self) -> bool:
@@ -60,7 +59,7 @@ class ContentPolicy:
     def digest(self, text: str) -> str:
         """Return the hexadecimal digits of a text's HMAC-SHA256."""
         data = text.encode("utf-8", "surrogatepass")
-        return hmac.digest(self.key or PROCESS_KEY, data, "sha256").hex()
+        return hmac.digest(self.key, data, "sha256").hex()
 
     def error(self, error: str) -> str:
         """Return an error `TypeName: message`: the type always, messages quote prompts."""

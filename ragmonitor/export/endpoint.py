@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
-from ragmonitor.export.content import compact_json
-from ragmonitor.export.server import HttpServer, Receive, Reply
+from ragmonitor.export.server import HttpServer, Receive, Reply, json_reply
 from ragmonitor.export.view.access import Access, is_loopback
 from ragmonitor.runtime.guard import logger
 
@@ -73,7 +72,6 @@ class Endpoint:
         self._pages = pages
         self._receive = receive
         self._server: HttpServer | None = None
-        self._thread: threading.Thread | None = None
         self._warned = self._closed = False
 
     @property
@@ -86,12 +84,7 @@ class Endpoint:
 
     def open(self) -> None:
         """Listen if nobody else does."""
-        if self._server is not None:
-            if self._thread is not None and self._thread.is_alive():
-                return
-            self._server.server_close()
-            self._server = None
-        if self._closed:
+        if self._server is not None or self._closed:
             return
         try:
             server = HttpServer(self._host, self._port, self._answer, receive=self._receive)
@@ -106,7 +99,7 @@ class Endpoint:
         except RuntimeError:  # the host has no thread left: a later call may find one
             server.server_close()
             raise
-        self._server, self._thread = server, thread
+        self._server = server
 
     def close(self) -> None:
         """Stop listening."""
@@ -131,21 +124,19 @@ class Endpoint:
         path = parsed.path.rstrip("/")
         if path == STATE:
             refusal = _THIS_MACHINE.refusal(headers) if is_loopback(self._host) else None
-            return self._states() if refusal is None else _ANOTHER_NAME
+            return _ANOTHER_NAME if refusal else json_reply({"services": [self._state()]})
         if path != METRICS and self._pages is not None:
             return self._pages.reply(target, headers) or _NOT_FOUND
-        return self._metrics(parsed.query, headers) if path in ("", METRICS) else _NOT_FOUND
+        return self._metrics(headers) if path in ("", METRICS) else _NOT_FOUND
 
-    def _metrics(self, query: str, headers: Message) -> Reply:
+    def _metrics(self, headers: Message) -> Reply:
         accept = headers.get("Accept", "")
         try:
             # The media type comes back in the reply's headers.
             encode, content_type = choose_encoder(accept if accept.isprintable() else "")
         except (TypeError, ValueError):  # its version is no version
             encode, content_type = choose_encoder("")
-        names = parse_qs(query).get("name[]")
-        registry = self._registry
-        body = encode(registry.restricted_registry(names) if names else registry)
+        body = encode(self._registry)
         if not gzip_accepted(headers.get("Accept-Encoding", "")):
             return Reply(status=200, content_type=content_type, body=body)
         return Reply(
@@ -154,10 +145,6 @@ class Endpoint:
             body=gzip.compress(body),
             headers=(("Content-Encoding", "gzip"),),
         )
-
-    def _states(self) -> Reply:
-        body = compact_json({"services": [self._state()]}).encode("utf-8", "backslashreplace")
-        return Reply(status=200, content_type="application/json", body=body)
 
     def _warn(self, error: OSError) -> None:
         if self._warned:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final
 
-from ragmonitor.export.content import compact_json
-from ragmonitor.export.server import Reply
+from ragmonitor.export.server import Reply, json_reply
 from ragmonitor.export.view import Access
 from ragmonitor.runtime.errors import FeedbackError
 from ragmonitor.runtime.feedback import Feedback, feedback_of
@@ -60,7 +59,7 @@ class FeedbackIntake:
             return _said(400, str(error))
         if not self._take(feedback):
             return _said(503, "too much feedback is waiting; try again later")
-        return Reply(status=202, content_type="application/json", body=b'{"accepted":true}')
+        return json_reply({"accepted": True}, status=202)
 
     def _read(self, body: bytes) -> Feedback:
         """Return the feedback in a body. Raises `FeedbackError`."""
@@ -82,6 +81,5 @@ class FeedbackIntake:
 
 
 def _said(status: int, text: str) -> Reply:
-    body = compact_json({"error": text}).encode()
     headers = (("WWW-Authenticate", "Bearer"),) if status == 401 else ()
-    return Reply(status=status, content_type="application/json", body=body, headers=headers)
+    return json_reply({"error": text}, status=status, headers=headers)

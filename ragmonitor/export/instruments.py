@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from prometheus_client.samples import Exemplar, Sample
 from prometheus_client.utils import floatToGoString
 
 from ragmonitor.runtime.guard import shielded
-from ragmonitor.runtime.printable import encodable
+from ragmonitor.runtime.printable import printable
 from ragmonitor.semconv import metrics
 
 Values = tuple[str, ...]
@@ -28,8 +27,6 @@ State = tuple[str, tuple[object, ...], float]
 OTHER = "other"
 MAX_LABEL_VALUES = 100
 MAX_LABEL_LENGTH = 120
-
-_CONTROLS = ("Cc", "Zl", "Zp")
 
 
 class Labels:
@@ -62,14 +59,11 @@ class Labels:
 
 
 def cleaned(value: object) -> str:
-    """Return text that fits into a label: of bounded length, encodable, without control characters.
+    """Return text that fits into a label: of bounded length, and without control characters.
 
     A lone surrogate fails the encoding of a whole scrape, and parsers differ on a zero byte.
     """
-    text = encodable(value if isinstance(value, str) else str(value))[:MAX_LABEL_LENGTH]
-    if text.isprintable():
-        return text
-    return "".join(" " if unicodedata.category(c) in _CONTROLS else c for c in text)
+    return printable(str(value)[:MAX_LABEL_LENGTH])
 
 
 class _Histogram:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.export.content import ContentPolicy, compact_json
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy, compact_json
 from ragmonitor.records import (
     Chunk,
     Evaluation,
@@ -42,7 +42,7 @@ def report_line(report: Report, context: ExportContext | None = None) -> dict[st
     """
     interaction, assessment = report.interaction, report.assessment
     context = context or ExportContext()
-    shown = ContentPolicy(content=context.content, key=context.hash_key)
+    shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
     line: dict[str, Any] = {
         "time": _iso(interaction.ended_ns),
         "id": interaction.id,
@@ -170,7 +170,7 @@ class JsonLines(Exporter):
     def feedback(self, joined: JoinedFeedback) -> None:
         """Append what a person said, under the answer's id."""
         context, feedback = self._context, joined.feedback
-        shown = ContentPolicy(content=context.content, key=context.hash_key)
+        shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
         label = feedback.shown_label(shown.text)
         shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": label}
         if feedback.comment and shown.shows:

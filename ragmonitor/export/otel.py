@@ -11,7 +11,7 @@ from opentelemetry import _logs, trace
 from ragmonitor.export import otel_environment as environment
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
-from ragmonitor.export.content import Content, ContentPolicy, clipped
+from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, clipped
 from ragmonitor.export.providers import Destination
 from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
 from ragmonitor.export.spans import OutgoingSpan
@@ -66,9 +66,9 @@ class OtelExporter:
         self._enabled = enabled
         self._cost_usd = cost_usd
         self._version = version
-        captured = environment.captured_content
-        self._policy = ContentPolicy(content=content or captured("TRACES"), key=hash_key)
-        self._events_policy = ContentPolicy(content=content or captured("LOGS"), key=hash_key)
+        key, captured = hash_key or PROCESS_KEY, environment.captured_content
+        self._policy = ContentPolicy(content=content or captured("TRACES"), key=key)
+        self._events_policy = ContentPolicy(content=content or captured("LOGS"), key=key)
         self._remark = (
             "" if content or self._policy.shows else " without texts (content='all' sends them)"
         )

@@ -22,8 +22,6 @@ from ragmonitor.semconv.conventions import OI_PROJECT_NAME, OTEL_SERVICE_NAME, O
 
 Signal = Literal["TRACES", "LOGS"]
 
-RETRIES: Final = 4
-"""About seven seconds, as OpenTelemetry's own exporters have them."""
 HTTP: Final = "http/protobuf"
 _TLS: Final = {
     "ca_certs": "CERTIFICATE",
@@ -39,11 +37,6 @@ def otlp_protocol(signal: Signal) -> str | None:
         return None
     if exporters and not any(name.strip().startswith("otlp") for name in exporters.split(",")):
         return None
-    return protocol(signal)
-
-
-def protocol(signal: Signal) -> str:
-    """Return the OTLP protocol for this signal, whether it is exported or not."""
     return _of(signal, "PROTOCOL") or HTTP
 
 
@@ -68,7 +61,6 @@ def otlp_server(signal: Signal) -> Server:
         "OTLP",
         headers=headers,
         key_setting="OTEL_EXPORTER_OTLP_HEADERS",
-        retries=RETRIES,
         reply_s=_number(_of(signal, "TIMEOUT")),
         tls={option: file for option, name in _TLS.items() if (file := _of(signal, name))},
     )

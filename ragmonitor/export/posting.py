@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 CONNECT_S = 5.0
 REPLY_S = 10.0
-RETRIES: Final = 7
-"""With the pauses below: about a minute. A trace's own spans are not kept for longer."""
+RETRIES: Final = 6
+"""With the pauses below: about half a minute."""
 FIRST_PAUSE_S: Final = 0.5
 """Doubles with each attempt; some of it is random and keeps processes apart."""
 MAX_PAUSE_S: Final = 30.0
@@ -52,7 +52,6 @@ class Server:
         *,
         headers: Mapping[str, str],
         key_setting: str,
-        retries: int = RETRIES,
         reply_s: float | None = None,
         tls: Mapping[str, str] | None = None,
     ) -> None:
@@ -62,14 +61,12 @@ class Server:
             name: `Phoenix`.
             headers: Of every request; what they hold is shown nowhere.
             key_setting: The setting to correct where the key is refused.
-            retries: The number of further attempts.
             reply_s: The time that a reply may take; None: the usual.
             tls: Options of urllib3's for certificates.
         """
         self.name = name
         self._headers = {"User-Agent": "ragmonitor", **headers}
         self._key_setting = key_setting
-        self._n_retries = retries
         self._reply_s = reply_s
         self._tls = dict(tls or {})
         self._pool: PoolManager | None = None
@@ -108,7 +105,7 @@ class Server:
                     timeout=urllib3.Timeout(
                         connect=min(CONNECT_S, timeout_s), read=min(reply_s, timeout_s)
                     ),
-                    retries=_retries(self._n_retries if timeout_s == math.inf else 0),
+                    retries=_retries(RETRIES if timeout_s == math.inf else 0),
                     redirect=False,
                 )
         except ValueError as error:  # whose message may quote a key
@@ -119,13 +116,8 @@ class Server:
             ) from None
         except urllib3.exceptions.HTTPError as error:
             inner = getattr(error, "reason", None) or error
-            # To urllib3 a refused connection is one that timed out.
-            is_late = isinstance(inner, urllib3.exceptions.TimeoutError) and not isinstance(
-                inner, urllib3.exceptions.NewConnectionError
-            )
-            problem = f"is not reached: {inner}"[:REPLY_SHOWN]
-            problem = "does not answer in time" if is_late else problem
-            raise DeliveryError(f"{self.name} at {shown(url)} {problem}", why="failed") from None
+            problem = f"{self.name} at {shown(url)} is not reached: {inner}"
+            raise DeliveryError(problem[:REPLY_SHOWN], why="failed") from None
         self._check(reply, url)
         return reply
 

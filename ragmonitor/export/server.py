@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, Final, Literal
 
+from ragmonitor.export.content import compact_json
 from ragmonitor.runtime.guard import shielded
 
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -45,6 +46,14 @@ class Reply:
     content_type: str = "text/plain; charset=utf-8"
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
+
+
+def json_reply(
+    value: Any, *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()
+) -> Reply:
+    """Return a value as JSON; a lone surrogate, which UTF-8 lacks, as JSON's own escape for it."""
+    body = compact_json(value).encode("utf-8", "backslashreplace")
+    return Reply(status=status, content_type="application/json", body=body, headers=headers)
 
 
 Answer = Callable[[str, Message], Reply]

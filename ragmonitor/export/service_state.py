@@ -134,10 +134,14 @@ def means(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return each known mean with its interval and what it rests on; those of parts, too."""
     return [
         asdict(each.key)
-        | {"window": each.window, "scored": round(each.judged)}
         | {
-            name: round(value, 1 if name == "effective_n" else 5)
-            for name, value in asdict(each.estimate).items()
+            "window": each.window,
+            "scored": round(each.judged),
+            "mean": round(each.estimate.mean, 5),
+            "lower": round(each.estimate.lower, 5),
+            "upper": round(each.estimate.upper, 5),
+            "effective_n": round(each.estimate.effective_n, 1),
+            "coverage": round(each.estimate.coverage, 5),
         }
         for each in snapshot.means
         if each.estimate is not None

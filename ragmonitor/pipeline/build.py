@@ -22,7 +22,7 @@ from ragmonitor.export import (
     View,
     is_loopback,
 )
-from ragmonitor.export.content import ContentPolicy
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.incidents.notices import Notifier
@@ -413,7 +413,7 @@ def _causes(settings: Settings, store: Store, watching: Watching) -> Causes:
 
 def _content(settings: Settings) -> ContentPolicy:
     """Return what documents may be called."""
-    return ContentPolicy(content=settings.content.shown, key=settings.content.key)
+    return ContentPolicy(content=settings.content.shown, key=settings.content.key or PROCESS_KEY)
 
 
 def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:

@@ -23,7 +23,7 @@ from ragmonitor.capture.span_readers.dialects import DIALECTS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
 from ragmonitor.export.endpoint import Endpoint
-from ragmonitor.export.langfuse import refusals
+from ragmonitor.export.langfuse import Langfuse
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.judges.sentences import split
 from ragmonitor.offline.shapes import read_file
@@ -93,7 +93,8 @@ def _judge_reply(data: bytes) -> None:
 
 
 def _langfuse_reply(data: bytes) -> None:
-    refusals(data)
+    langfuse = Langfuse("http://127.0.0.1:1", public_key="pk", secret_key="sk")
+    langfuse.refusals(data)
 
 
 # --- records and spans

@@ -79,10 +79,6 @@ class Kept:
     """Equal for equal questions and answers of one basis."""
     characters: int
     model: str
-    builtin: Sequence[Evaluation] = ()
-    """The built-in judge's scores, beside another judge's report."""
-    judge_cause: str = ""
-    """Why the sampled judge gave no score."""
     times: int = 1
     """How often the same answer was given to the same question."""
     feedback: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -137,7 +133,7 @@ class Answers:
         """Take in a report."""
         known = self._kept.get(report.interaction.id)
         if report.assessment is None:
-            self._add_unscored(report, known)
+            self._add_unscored(report, is_known=known is not None)
             return
         if report.role == "builtin":
             badness = self._badness(report)
@@ -147,16 +143,15 @@ class Answers:
         elif known is None or known.basis != "judged":
             self._keep(report, "judged", self._badness(report))
 
-    def _add_unscored(self, report: Report, known: Kept | None) -> None:
-        cause = _cause(report)
+    def _add_unscored(self, report: Report, *, is_known: bool) -> None:
         interaction = report.interaction
-        failed = cause in FAILURES or interaction.status != "ok" or interaction.capture_incomplete
-        if report.role == "builtin":
+        failed = (
+            _cause(report) in FAILURES
+            or interaction.status != "ok"
+            or interaction.capture_incomplete
+        )
+        if report.role == "builtin" or (failed and not is_known):
             self._keep(report, "unscored", float(failed))
-        elif known is not None and known.basis == "builtin" and cause is not None:
-            known.judge_cause = known.judge_cause or cause.value
-        elif known is None and failed:
-            self._keep(report, "unscored", 1.0)
 
     def add_feedback(self, told: Feedback) -> None:
         """Keep what a person said beside its answer, if that is kept."""
@@ -171,11 +166,6 @@ class Answers:
             shown["comment"] = _cut(told.comment, MAX_TEXT)
         kept.feedback.pop(told.kind, None)
         kept.feedback = dict([*kept.feedback.items(), (told.kind, shown)][-MAX_KINDS:])
-
-    def bad(self, max_answers: int) -> list[Kept]:
-        """Return the worst bad answers, the worst first."""
-        found = [kept for kept in self._kept.values() if kept.rank[0]]
-        return sorted(found, key=lambda kept: kept.rank, reverse=True)[:max_answers]
 
     def found(self, *, search: str = "", newest: bool = False) -> list[Kept]:
         """Return the answers that fit, the worst first, or the newest first.
@@ -230,8 +220,8 @@ class Answers:
             model=interaction.generations[-1].model if interaction.generations else "",
             times=1 + (0 if equal is None else equal.times),
         )
-        if known is not None and known.basis == "builtin":
-            kept.builtin, kept.feedback = known.report.evaluations, known.feedback
+        if known is not None:
+            kept.feedback = known.feedback
         self._kept[interaction.id] = kept
         self._same[same] = interaction.id
         self._characters += kept.characters
@@ -282,12 +272,10 @@ class Answers:
             "basis": kept.basis,
             "judge": report.judge.name[:MAX_LABEL],
             "cause": None if cause is None else cause.value,
-            "judge_cause": kept.judge_cause,
             "diagnosis": None if report.diagnosis is None else report.diagnosis.value,
             "badness": round(kept.badness, 3),
             "bad": kept.rank[0],
             "evaluations": list(map(_evaluation, report.evaluations)),
-            "builtin": list(map(_evaluation, kept.builtin)),
             "trace_id": "" if report.target is None else report.target.trace_id,
             "chunks_found": len(interaction.chunks),
             "chunks": _chunks(report, shows=self._shows),

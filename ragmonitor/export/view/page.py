@@ -11,8 +11,8 @@ from importlib import resources
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
-from ragmonitor.export.content import Content, compact_json, package_version
-from ragmonitor.export.server import Reply
+from ragmonitor.export.content import Content, package_version
+from ragmonitor.export.server import Reply, json_reply
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import History
@@ -280,7 +280,7 @@ class View(Exporter):
                 "mute": self._mute(),
                 "now_s": self._now(),
             }
-            worst = self._answers.bad(WORST)
+            worst = [kept for kept in self._answers.found()[:WORST] if kept.rank[0]]
         state["worst"] = [self._answers.entry(each) for each in worst]
         state["chart"] = {"signal": signal, "judge": judge, **chart}
         state["incidents"] = [] if self._incidents is None else self._incidents.brief()
@@ -308,8 +308,7 @@ class View(Exporter):
 
 
 def _json(value: Any) -> Reply:
-    # What UTF-8 cannot hold, a lone surrogate, is written as JSON's own escape for it.
-    return _ok("application/json", compact_json(value).encode("utf-8", "backslashreplace"))
+    return json_reply(value, headers=SAFE_HEADERS)
 
 
 def _ok(content_type: str, body: bytes) -> Reply:

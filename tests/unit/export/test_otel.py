@@ -307,7 +307,7 @@ def test_a_collector_is_trusted_by_the_certificate_that_is_named(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", str(made.key))
         for authority, paths in (("", []), (str(made.authority), ["/v1/traces"])):
             monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", authority)
-            monkeypatch.setattr("ragmonitor.export.otel_environment.RETRIES", 0)
+            monkeypatch.setattr("ragmonitor.export.posting.RETRIES", 0)
             exporter = OtelExporter("shop")
             exporter.emit(interaction(), [])
             exporter.flush(5)

@@ -103,12 +103,11 @@ def test_the_newest_answers_are_kept_whatever_they_are():
 
 
 def test_a_judge_takes_the_place_of_the_builtin_one():
-    """One answer stands once, with the scores of both."""
+    """One answer stands once, with the scores of the judge."""
     kept = answers()
     fill(kept, [bad(1), bad(1, judge=MODEL)])
     (found,) = told(kept)
     assert (found["basis"], found["judge"]) == ("judged", MODEL.name)
-    assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
 def test_characters_are_bounded_and_judged_ones_stay_longest():

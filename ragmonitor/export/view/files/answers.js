@@ -52,7 +52,6 @@ function card(answer, state) {
       answer.diagnosis ? tag(called("diagnosis", answer.diagnosis), TONES[answer.diagnosis]) : null,
       tag(basis),
       answer.cause ? tag(called("cause", answer.cause), "warn") : null,
-      answer.judge_cause && answer.judge_cause !== "not_sampled" ? tag(t("judgeDidNot", { cause: called("cause", answer.judge_cause) })) : null,
       answer.status === "ok" ? null : tag(called("status", answer.status), "warn"),
       answer.times > 1 ? tag(t("times", { n: answer.times })) : null,
       ...people.map(opinion),
@@ -63,19 +62,13 @@ function card(answer, state) {
     element("div", { class: "two" },
       element("div", {}, element("h4", {}, t("answer")), said(answer), findings(answer)),
       element("div", {}, element("h4", {}, t("chunks")), ...retrieved(answer))),
-    scores.length ? element("p", { class: "quiet" }, scores.map((e) => score(e, answer)).join(" · ")) : null,
+    scores.length ? element("p", { class: "quiet" }, scores.map((e) => `${called("signal", e.evaluator)} ${number(e.score)}`).join(" · ")) : null,
     foot(answer, state));
 }
 
 function opinion({ score: value, label }) {
   const kind = value === null || value === 0.5 ? "neither" : value > 0.5 ? "good" : "bad";
   return tag([called("people", kind), label].filter(Boolean).join(" · "), kind === "neither" ? "" : kind);
-}
-
-function score({ evaluator, score: value }, answer) {
-  const builtin = answer.builtin.find((each) => each.evaluator === evaluator)?.score;
-  const told = `${called("signal", evaluator)} ${number(value)}`;
-  return builtin === undefined ? told : `${told} ${t("builtinScore", { value: number(builtin) })}`;
 }
 
 function foot(answer, state) {

@@ -173,13 +173,11 @@ const TEXTS = {
   sentence: ["Sentence {n}:", "第 {n} 句："],
   because: ["({reasons})", "（{reasons}）"],
   scoredBy: ["Scored by {judge}", "由 {judge} 评分"],
-  builtinScore: ["(built-in {value})", "（内置评审 {value}）"],
   trace: ["trace", "链路"],
   noTrace: ["no trace was sent", "未发送链路"],
   times: ["given {n} {n|time|times}", "出现 {n} 次"],
   tokens: ["{input} tokens in, {output} out", "输入 {input} Token，输出 {output} Token"],
   session: ["session", "会话"],
-  judgeDidNot: ["LLM judge: {cause}", "大模型评审：{cause}"],
   s: ["{n} s", "{n} 秒"], min: ["{n} min", "{n} 分钟"], h: ["{n} h", "{n} 小时"], d: ["{n} d", "{n} 天"],
 };
 
