@@ -242,9 +242,6 @@ class GateOptions(AskOptions):
         Path | None,
         typer.Option(help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."),
     ] = None
-    repeat: Annotated[
-        int, typer.Option(min=1, help="How many times each question is asked, to find flaky ones.")
-    ] = 1
     judge: Annotated[
         str | None, typer.Option(help="Judge model (default: the built-in judge, free).")
     ] = None
