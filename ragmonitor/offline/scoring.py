@@ -38,17 +38,6 @@ KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "senten
 _LEAST_COST: Final = 1e-9
 """Reserved for a judge that is free: once an embedding has spent the budget nothing is read."""
 _AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
-PASSING: Final = frozenset(
-    {
-        Cause.OVER_BUDGET,
-        Cause.JUDGE_BUSY,
-        Cause.JUDGE_DOWN,
-        Cause.JUDGE_TIMEOUT,
-        Cause.JUDGE_ERROR,
-        Cause.SHUTDOWN,
-    }
-)
-"""Causes that lie in the moment and not in the record: another run may score it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
