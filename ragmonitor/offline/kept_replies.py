@@ -1,6 +1,6 @@
 """Keeps what a judge replied in a file, so that nothing is paid twice and a run can go on.
 
-It is what `ragmonitor score`, `ragmonitor goldens generate` and pytest's recorded verdicts
+It is what `ragmonitor score --resume`, `ragmonitor goldens generate` and pytest's recorded verdicts
 have in common: a judge in front of its own file.
 """
 

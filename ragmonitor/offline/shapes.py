@@ -13,8 +13,8 @@ from ragmonitor.records import SOURCES, Chunk, Interaction, Status
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.runtime.tables import MAX_NESTING, Table, read_list, records_of
 
-Format = Literal["ragmonitor", "ragas", "ragchecker"]
-"""Recognised by the columns of the first record."""
+Format = Literal["auto", "ragmonitor", "ragas", "ragchecker"]
+"""`auto`: recognised by the columns of the first record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +87,18 @@ class Line:
 class Records:
     """The interactions of a file, read as they are asked for; to be gone through once."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, form: Format = "auto") -> None:
         """Look for the file.
 
         Args:
             path: A file, or `-` for standard input.
+            form: The format.
 
         Raises:
             InputError: It is not there.
         """
         self._table = Table(path, columns=_KNOWN)
-        self._reader = Reader(name=self._table.name)
+        self._reader = Reader(form, name=self._table.name)
 
     def __iter__(self) -> Iterator[Line]:
         """Yield every line that is not blank, and no feedback of people.
@@ -121,13 +122,14 @@ class UnknownColumnsError(InputError):
 class Reader:
     """Turns the records of one source into lines; the first tells it the format."""
 
-    def __init__(self, *, name: str = "") -> None:
+    def __init__(self, form: Format = "auto", *, name: str = "") -> None:
         """Begin.
 
         Args:
+            form: The format.
             name: What messages call the file; empty: there is none.
         """
-        self._columns: tuple[Columns, ...] = ()
+        self._columns: tuple[Columns, ...] = COLUMNS.get(form, ())
         self._name = name
 
     def line(self, number: int, value: object) -> Line:
@@ -141,7 +143,8 @@ class Reader:
             self._columns = _fitting(value)
             if not self._columns:
                 where = f"{self._name or 'records'}, record {number}"
-                raise _unknown_columns(where, value)
+                advice = "To go on in spite of it, name the format with --format"
+                raise _unknown_columns(where, value, advice if self._name else "")
         return read_line(value, self._columns, number)
 
 
@@ -158,7 +161,7 @@ def columns_named(names: Iterable[str], *, source: str) -> Columns:
     record = dict.fromkeys(names)
     fitting = _fitting(record)
     if not fitting:
-        raise _unknown_columns(source, record)
+        raise _unknown_columns(source, record, "Rename the columns")
     return fitting[0]
 
 
@@ -171,11 +174,11 @@ def _fitting(record: Mapping[str, Any]) -> tuple[Columns, ...]:
     return ()
 
 
-def _unknown_columns(source: str, record: Mapping[str, Any]) -> UnknownColumnsError:
+def _unknown_columns(source: str, record: Mapping[str, Any], advice: str) -> UnknownColumnsError:
     return UnknownColumnsError(
         f"{source}: no format has the columns "
         f"{', '.join(map(repr, list(record)[:8])) or '(none)'}; {_lacking(record)}"
-        f"expected {expected_columns()}; rename the columns"
+        f"expected {expected_columns()}" + (f". {advice}" if advice else "")
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.offline.shapes import COLUMNS, Records, UnknownColumnsError, read_record
+from ragmonitor.offline.shapes import COLUMNS, Format, Records, UnknownColumnsError, read_record
 from ragmonitor.runtime.errors import InputError
 
 OURS = {"question": "q", "contexts": ["a", "b"], "answer": "x", "id": "one"}
@@ -25,8 +25,8 @@ names = st.sampled_from(
 )
 
 
-def lines_of(path: Path):
-    return list(Records(str(path)))
+def lines_of(path: Path, form: Format = "auto"):
+    return list(Records(str(path), form))
 
 
 def write(path: Path, *lines: object) -> Path:
