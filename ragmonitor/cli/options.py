@@ -552,10 +552,10 @@ class GenerateOptions:
 class MineOptions:
     """Take candidates for golden questions out of live traffic, for a person to review.
 
-    The worst answers, those of which two judges say opposite things, novel questions,
-    unanswered ones, and those that people found bad; diverse, and none that is known already. The
-    reference answer is the application's own until somebody puts it right: before it is accepted
-    no candidate is asked. Exit code 1 if there is none.
+    The worst answers, those of which two judges say opposite things, unanswered ones, and those
+    that people found bad; diverse, and none that is known already. The reference answer is the
+    application's own until somebody puts it right: before it is accepted no candidate is asked.
+    Exit code 1 if there is none.
     """
 
     reports: Annotated[
