@@ -14,9 +14,8 @@ from ragmonitor.cli.options import RateOptions, SampleOptions
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
-    figures_table,
-    new_console,
     print_json,
+    print_table,
     say,
 )
 from ragmonitor.export import is_feedback
@@ -225,13 +224,15 @@ def rate(options: RateOptions) -> int:
             | {name: _interval(share) for name, (_, _, share) in shares.items()}
         )
         return SOMETHING_WRONG if rate is None else FINE
-    table = figures_table("", "of", "share", "95 % interval")
-    for name, of, share in shares.values():
-        values = ("-", "-")
-        if share is not None:
-            values = (f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
-        table.add_row(name, of, *values)
-    new_console().print(table)
+    print_table(
+        ("", "of", "share", "95 % interval"),
+        (
+            (name, of, f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
+            if share
+            else (name, of, "-", "-")
+            for name, of, share in shares.values()
+        ),
+    )
     if precision is None or omission is None:
         say("of one verdict there is no label: a corrected rate needs both")
     elif rate is None:
