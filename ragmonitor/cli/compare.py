@@ -20,9 +20,8 @@ from ragmonitor.cli.score import (
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
-    figures_table,
-    new_console,
     print_json,
+    print_table,
     progress,
     say,
 )
@@ -83,7 +82,8 @@ def run(options: CompareOptions) -> int:
             }
         )
     else:
-        _print_table(found)
+        columns = ("evaluator", "pairs", "before", "after", "difference", "95 % interval")
+        print_table(columns, (_cells(name, each) for name, each in found.items()))
         say(
             f"before: {before.path}; after: {after.path}; judge {scorer.judge.identity}\n"
             f"pairs of answers to one question: {len(pairs)}; without a partner: "
@@ -166,18 +166,14 @@ def _row(name: str, paired: Difference | None) -> dict[str, Any]:
     return {"evaluator": name, "pairs": paired.pairs} | rounded | is_told_apart
 
 
-def _print_table(found: dict[str, Difference | None]) -> None:
-    table = figures_table("evaluator", "pairs", "before", "after", "difference", "95 % interval")
-    for name, paired in found.items():
-        if paired is None:
-            table.add_row(name, "0", "-", "-", "-", "-")
-            continue
-        table.add_row(
-            name,
-            str(paired.pairs),
-            f"{paired.first_mean:.3f}",
-            f"{paired.second_mean:.3f}",
-            f"{paired.difference:+.3f}",
-            f"{paired.lower:+.3f} to {paired.upper:+.3f} {'*' if paired.is_told_apart else ' '}",
-        )
-    new_console().print(table)
+def _cells(name: str, paired: Difference | None) -> tuple[str, ...]:
+    if paired is None:
+        return name, "0", "-", "-", "-", "-"
+    return (
+        name,
+        str(paired.pairs),
+        f"{paired.first_mean:.3f}",
+        f"{paired.second_mean:.3f}",
+        f"{paired.difference:+.3f}",
+        f"{paired.lower:+.3f} to {paired.upper:+.3f} {'*' if paired.is_told_apart else ' '}",
+    )

@@ -212,11 +212,12 @@ def _traces(settings: Settings) -> str:
             "OTEL_EXPORTER_OTLP_ENDPOINT to send them somewhere"
         )
     given = otlp_address("TRACES")
-    has_scheme = given.startswith(("http://", "https://"))
-    parts = urlsplit(given if "://" in given else f"//{given}")
-    where = f"{shown(parts.geturl()).removeprefix('//')} ({protocol})"
+    where, parts = f"{shown(given)} ({protocol})", urlsplit(given)
+    if parts.scheme not in ("http", "https"):
+        problem = f"{where}: an address begins with http:// or https://, else nothing is sent"
+        raise ProbeFailedError(problem, TRACES_REMEDY)
     try:
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, HTTP_PORT)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
         socket.create_connection((parts.hostname or "localhost", port), TIMEOUT_S).close()
     except (OSError, ValueError) as error:
         raise ProbeFailedError(
@@ -225,9 +226,6 @@ def _traces(settings: Settings) -> str:
         ) from error
     if protocol != HTTP:
         problem = f"{where}: without a tracer provider of yours traces leave by {HTTP} only"
-        raise ProbeFailedError(problem, TRACES_REMEDY)
-    if not has_scheme:
-        problem = f"{where}: an address begins with http:// or https://, else nothing is sent"
         raise ProbeFailedError(problem, TRACES_REMEDY)
     if port == GRPC_PORT:
         return Note(

@@ -95,22 +95,15 @@ def load(framework: str) -> Driver:
 
 
 def installed() -> dict[str, Driver]:
-    """Return every driver that can be loaded, by framework, in the order of their names.
+    """Return every driver that is installed, by framework, in the order of their names.
 
     Raises:
-        MissingDriverError: No driver is installed, or none that is can be loaded.
+        MissingDriverError: No driver is installed, or one cannot be loaded.
     """
     names = sorted({entry.name for entry in metadata.entry_points(group=GROUP)})
-    drivers: dict[str, Driver] = {}
-    problem = (
-        "no framework's integration is installed; run: "
-        f"pip install {' '.join(FRAMEWORKS.values())} (or: pip install 'ragmonitor[demo]')"
-    )
-    for name in names:
-        try:
-            drivers[name] = load(name)
-        except MissingDriverError as error:
-            problem = str(error)
-    if not drivers:
-        raise MissingDriverError(problem)
-    return drivers
+    if not names:
+        raise MissingDriverError(
+            "no framework's integration is installed; run: "
+            f"pip install {' '.join(FRAMEWORKS.values())} (or: pip install 'ragmonitor[demo]')"
+        )
+    return {name: load(name) for name in names}

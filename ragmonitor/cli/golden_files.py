@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import GenerateOptions, MineOptions
@@ -15,6 +15,7 @@ from ragmonitor.cli.terminal import (
     print_json,
     progress,
     say,
+    usage_text,
 )
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.generating import Generation, PaidModel, generate
@@ -78,10 +79,7 @@ def generate_from_documents(options: GenerateOptions) -> int:
             asyncio.run(make())
         except (KeyboardInterrupt, asyncio.CancelledError):
             is_interrupted = True
-    if options.json_output:
-        print_json(_as_json(options, source, result, model))
-    else:
-        _report(options, source, result, model)
+    _report(options, source, result, model)
     if is_interrupted or model.stopping.is_set():
         say("interrupted; the same command goes on from here")
         return INTERRUPTED
@@ -92,38 +90,32 @@ def _known(output: Path) -> list[Golden]:
     return read_goldens(output) if output.exists() else []
 
 
-def _as_json(
-    options: GenerateOptions, source: SourceChunks, result: Generation, model: PaidModel
-) -> dict[str, Any]:
-    return {
-        "output": str(options.output),
-        "wanted": options.count,
-        "kept": len(result.goldens),
-        "kinds": {kind: dict(counts) for kind, counts in result.counts.items()},
-        "documents": source.documents,
-        "chunks": len(source.chunks),
-        "left_out": source.problems,
-        "replies_of_this_run": model.paid_calls,
-        "usage": asdict(model.usage),
-        "is_budget_spent": model.is_budget_spent,
-        "failure": result.failure,
-    }
-
-
 def _report(
     options: GenerateOptions, source: SourceChunks, result: Generation, model: PaidModel
 ) -> None:
     """Say what was made, what it cost, and why there is no more."""
+    if options.json_output:
+        print_json(
+            {
+                "output": str(options.output),
+                "wanted": options.count,
+                "kept": len(result.goldens),
+                "kinds": {kind: dict(counts) for kind, counts in result.counts.items()},
+                "left_out": source.problems,
+                "usage": asdict(model.usage),
+                "is_budget_spent": model.is_budget_spent,
+                "failure": result.failure,
+            }
+        )
+        return
     for problem in source.problems[:PROBLEMS_SHOWN]:
         say(f"left out: {problem}")
     for kind, counts in sorted(result.counts.items()):
         say(f"{kind}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
-    usage = model.usage
     say(
         f"{len(result.goldens)} of {options.count} questions, from {source.documents} documents in "
-        f"{len(source.chunks)} chunks; {usage.calls} calls, "
-        f"{usage.input_tokens + usage.output_tokens} tokens, {usage.cost_usd:.4f} USD in all, "
-        f"{model.paid_calls} replies of this run; written to {options.output}"
+        f"{len(source.chunks)} chunks; {usage_text(model.usage)} in all; written to "
+        f"{options.output}"
     )
     if result.failure:
         say(f"ended early: {result.failure}; the same command goes on from here")

@@ -50,17 +50,17 @@ def run(options: GateOptions) -> int:
         judge=options.judge,
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
-        repeats=options.repeat,
         timeout_s=duration_s(options.timeout, "--timeout"),
     )
-    answers = [answer for golden in scored.goldens for answer in golden.answers]
-    unread = [answer.unread for answer in answers if answer.unread]
-    is_unscored = bool(unread) and not any(answer.scores for answer in answers)
+    unread = [golden.unread for golden in scored.goldens if golden.unread]
+    errors = [golden.error for golden in scored.goldens if golden.error]
+    is_unscored = bool(unread) and not any(golden.scores for golden in scored.goldens)
     if options.save is not None and not is_unscored:
         # First: a comparison that is refused loses no answer.
         with file_errors(options.save):
             write_scored_run(options.save, scored)
-    _say_unanswered(scored)
+    if errors:
+        say(f"{len(errors)} questions got no answer, such as: {errors[0]}")
     if unread:
         say(f"{len(unread)} answers were not judged, such as: {unread[0]}")
     comparison = None
@@ -76,7 +76,11 @@ def run(options: GateOptions) -> int:
     elif options.save is not None and not options.json_output:
         say(f"{len(scored.goldens)} questions scored; the baseline is {options.save}")
     _write(options, scored, comparison)
-    return SOMETHING_WRONG if is_unscored else _exit_code(options, scored, comparison)
+    if is_unscored or comparison is None:
+        return SOMETHING_WRONG if is_unscored or errors else FINE
+    least = options.accept
+    passes = comparison.passes if least is None else is_accepted(comparison.decision, least)
+    return FINE if passes else EXIT[comparison.decision]
 
 
 def _check_files(options: GateOptions) -> None:
@@ -119,26 +123,6 @@ def _write(options: GateOptions, scored: ScoredRun, comparison: ReleaseCompariso
         say(headline(comparison))
         if uncounted := not_counted(comparison):
             say(f"  {uncounted}")
-        for change in ("broken", "flaky", "fixed"):
+        for change in ("broken", "fixed"):
             for each in comparison.of(change):
                 say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
-
-
-def _say_unanswered(scored: ScoredRun) -> None:
-    by_golden = [[e.error for e in golden.answers if e.error] for golden in scored.goldens]
-    errors = [error for each in by_golden for error in each]
-    if errors:
-        total = sum(len(golden.answers) for golden in scored.goldens)
-        times = f", {len(errors)} times of {total}" if total > len(scored.goldens) else ""
-        say(f"{sum(map(bool, by_golden))} questions got no answer{times}, such as: {errors[0]}")
-
-
-def _exit_code(
-    options: GateOptions, scored: ScoredRun, comparison: ReleaseComparison | None
-) -> int:
-    if comparison is None:
-        unanswered = any(each.error for golden in scored.goldens for each in golden.answers)
-        return SOMETHING_WRONG if unanswered else FINE
-    least = options.accept
-    passes = comparison.passes if least is None else is_accepted(comparison.decision, least)
-    return FINE if passes else EXIT[comparison.decision]

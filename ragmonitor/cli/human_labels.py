@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +14,8 @@ from ragmonitor.cli.options import RateOptions, SampleOptions
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
-    figures_table,
-    new_console,
     print_json,
+    print_table,
     say,
 )
 from ragmonitor.export import is_feedback
@@ -206,35 +205,34 @@ def rate(options: RateOptions) -> int:
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
     rate = corrected(judged, labels)
+    shares: Mapping[str, tuple[str, str, Estimate | Share | None]] = {
+        "judged_rate": ("judged hallucinated", f"{answers:,} answers", judged),
+        "ppv": ("... and people agree (PPV)", _labels(precision), precision),
+        "for": ("judged fine, and people do not agree (FOR)", _labels(omission), omission),
+        "corrected_rate": ("corrected rate", f"{len(labels):,} labels", rate),
+    }
     if options.json_output:
+        times = [datetime.fromtimestamp(label.at_s, tz=UTC) for label in labels]
         print_json(
             {
                 "labels": len(labels),
                 "unlabelled": sum(row.human is None for row in rows),
-                "answers_from": _iso(min(label.at_s for label in labels)),
-                "answers_until": _iso(max(label.at_s for label in labels)),
+                "answers_from": min(times).isoformat(timespec="seconds"),
+                "answers_until": max(times).isoformat(timespec="seconds"),
                 "judged_answers": answers,
-                "judged_rate": _interval(judged),
-                "ppv": _interval(precision),
-                "for": _interval(omission),
-                "corrected_rate": _interval(rate),
             }
+            | {name: _interval(share) for name, (_, _, share) in shares.items()}
         )
         return SOMETHING_WRONG if rate is None else FINE
-    table = figures_table("", "of", "share", "95 % interval")
-    n_precision, n_omission = (0 if each is None else each.labels for each in (precision, omission))
-    lines: Sequence[tuple[str, str, Estimate | Share | None]] = (
-        ("judged hallucinated", f"{answers:,} answers", judged),
-        ("... and people agree (PPV)", f"{n_precision:,} labels", precision),
-        ("judged fine, and people do not agree (FOR)", f"{n_omission:,} labels", omission),
-        ("corrected rate", f"{len(labels):,} labels", rate),
+    print_table(
+        ("", "of", "share", "95 % interval"),
+        (
+            (name, of, f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
+            if share
+            else (name, of, "-", "-")
+            for name, of, share in shares.values()
+        ),
     )
-    for name, of, share in lines:
-        values = ("-", "-")
-        if share is not None:
-            values = (f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
-        table.add_row(name, of, *values)
-    new_console().print(table)
     if precision is None or omission is None:
         say("of one verdict there is no label: a corrected rate needs both")
     elif rate is None:
@@ -270,12 +268,12 @@ def _judged_rate(rows: Sequence[Label]) -> tuple[Estimate, int]:
     return Estimate(mean=mean, lower=lower, upper=upper, effective_n=effective_n), answers
 
 
+def _labels(share: Share | None) -> str:
+    return f"{0 if share is None else share.labels:,} labels"
+
+
 def _interval(share: Estimate | Share | None) -> dict[str, float] | None:
     if share is None:
         return None
     values = {name: round(getattr(share, name), 5) for name in ("mean", "lower", "upper")}
     return values | {"effective_n": round(share.effective_n, 1)}
-
-
-def _iso(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, tz=UTC).isoformat(timespec="seconds")

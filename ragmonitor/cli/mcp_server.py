@@ -69,15 +69,7 @@ class MonitorTools:
         Per service, judge and signal; `coverage` is the share of the answers that were observed,
         `effective_n` how many answers drawn at random would tell as much.
         """
-        return {
-            "services": [
-                {
-                    "service": each["service"],
-                    "rates": _numbers(each, window, of_parts=False),
-                }
-                for each in self._services()
-            ]
-        }
+        return self._of_services("rates", lambda each: _numbers(each, window, of_parts=False))
 
     def alarms(self) -> dict[str, Any]:
         """Return every alarm: whether it is active and since when, its limit, and its evidence.
@@ -145,12 +137,7 @@ class MonitorTools:
 
     def changes(self) -> dict[str, Any]:
         """Return deployments, judge changes and events that the application reported."""
-        return {
-            "services": [
-                {"service": each["service"], "events": each["records"].get("events", [])}
-                for each in self._services()
-            ]
-        }
+        return self._of_services("events", lambda each: each["records"].get("events", []))
 
     def worst_answers(self, limit: int = 5, containing: str = "") -> dict[str, Any]:
         """Return the worst answers: sentences with verdicts, chunks, scores, trace ids.
@@ -165,6 +152,10 @@ class MonitorTools:
 
     def _services(self) -> list[dict[str, Any]]:
         return numbers(self._state_url)
+
+    def _of_services(self, name: str, read: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+        found = [{"service": each["service"], name: read(each)} for each in self._services()]
+        return {"services": found}
 
 
 def _numbers(service: Mapping[str, Any], window: str, *, of_parts: bool) -> list[dict[str, Any]]:

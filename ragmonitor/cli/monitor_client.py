@@ -15,7 +15,6 @@ from ragmonitor.runtime.http_pool import http_pool
 from ragmonitor.settings import Settings
 
 HTTP_TIMEOUT_S: Final = 10.0
-MAX_BYTES: Final = 64 * 1024 * 1024
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
 PAGE: Final = "/ragmonitor/"
@@ -121,30 +120,21 @@ def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> b
     # Without a proxy on this machine: it would ask itself, not the monitor.
     is_local = _LOCAL.fullmatch(urlsplit(url).hostname or "")
     pool = urllib3.PoolManager() if is_local else http_pool(url)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with pool.request(
-            "GET",
-            url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=timeout_s,
-            retries=False,
-            redirect=False,  # the token would be sent there, too
-            preload_content=False,
-        ) as reply:
-            body: bytes = reply.read(MAX_BYTES + 1, decode_content=True)
+        # Without redirects: the token would be sent there, too.
+        reply = pool.request(
+            "GET", url, headers=headers, timeout=timeout_s, retries=False, redirect=False
+        )
     except urllib3.exceptions.HTTPError as error:
         reason = str(error).rpartition(": ")[2]
         raise InputError(
             f"nothing answers at {named} ({reason}); is the monitored application running?"
         ) from error
-    finally:
-        pool.clear()
     if reply.status != 200:
         hint = _HINTS.get(reply.status, "is it a monitor?")
         raise InputError(f"{named} answers with status {reply.status}; {hint}")
-    if len(body) > MAX_BYTES:
-        raise InputError(f"{named} serves more than a monitor does")
-    return body
+    return bytes(reply.data)
 
 
 class Page:

@@ -10,6 +10,13 @@ from typing import Annotated, Final, Literal
 import typer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
+]
+CountOption = Annotated[int, typer.Option("--count", "-n", min=1, max=100_000, help="How many.")]
+LanguageOption = Annotated[
+    Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
+]
 ApiBaseOption = Annotated[
     str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
 ]
@@ -76,10 +83,7 @@ class ScoreOptions(ScoringOptions):
             "(JSON)."
         ),
     ]
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write here instead of to standard output."),
-    ] = None
+    output: OutputOption = None
     json_output: Annotated[
         bool,
         typer.Option(
@@ -111,7 +115,8 @@ class DemoOptions:
 
     Real LangChain and LlamaIndex applications answer questions about this project from its own
     documents, under a real monitor with a real /metrics endpoint. After a while many answers are
-    spoiled on purpose, and then it recovers. Needs no key and no network.
+    spoiled on purpose, and then it recovers. Needs no key and no network. --json needs --seconds:
+    the object comes at the end.
     """
 
     seconds: Annotated[
@@ -121,10 +126,7 @@ class DemoOptions:
             help="End after this many seconds. Default: run until Ctrl-C.",
         ),
     ] = None
-    json_output: Annotated[
-        bool,
-        typer.Option("--json", help="Nothing but one JSON object at the end. Needs --seconds."),
-    ] = False
+    json_output: JsonOption = False
     rate: Annotated[
         float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
     ] = 8.0
@@ -234,9 +236,6 @@ class GateOptions(AskOptions):
         Path | None,
         typer.Option(help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."),
     ] = None
-    repeat: Annotated[
-        int, typer.Option(min=1, help="How many times each question is asked, to find flaky ones.")
-    ] = 1
     judge: Annotated[
         str | None, typer.Option(help="Judge model (default: the built-in judge, free).")
     ] = None
@@ -286,9 +285,7 @@ class RulesOptions:
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Add a label to every alert. Repeatable."),
     ] = None
-    language: Annotated[
-        Literal["en", "zh"], typer.Option(help="Language of the alerts' texts.")
-    ] = "en"
+    language: LanguageOption = "en"
     runbook_url: Annotated[
         str | None,
         typer.Option(help="Address of the published runbook (default: docs/runbook.md)."),
@@ -301,9 +298,7 @@ class RulesOptions:
         Literal["prometheus", "kubernetes"],
         typer.Option("--format", help="A rule file, or a PrometheusRule for the operator."),
     ] = "prometheus"
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
-    ] = None
+    output: OutputOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,9 +315,7 @@ class SampleOptions:
         Path,
         typer.Argument(help="JSON lines that a monitor wrote (exporter jsonl:FILE), with texts."),
     ]
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=2, max=100_000, help="Number of answers.")
-    ] = 100
+    count: CountOption = 100
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The CSV to write; it must not exist yet.")
     ]
@@ -346,10 +339,6 @@ class RateOptions:
 # --- a running monitor --------------------------------------------------------------------------
 
 AddressOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help=ADDRESS_HELP)]
-
-LanguageOption = Annotated[
-    Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,10 +392,7 @@ class IncidentOptions:
         ),
     ] = ""
     address: AddressOption = None
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the incident to this file."),
-    ] = None
+    output: OutputOption = None
     language: LanguageOption = "en"
     json_output: JsonOption = False
 
@@ -534,9 +520,7 @@ class GenerateOptions:
     judge: Annotated[
         str, typer.Option(help="Who writes and checks: a litellm model, openai/gpt-4o-mini.")
     ]
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=10_000, help="How many questions.")
-    ] = 100
+    count: CountOption = 100
     budget_usd: BudgetUsdOption = None
     budget_tokens: BudgetTokensOption = None
     api_base: ApiBaseOption = None
@@ -547,10 +531,10 @@ class GenerateOptions:
 class MineOptions:
     """Take candidates for golden questions out of live traffic, for a person to review.
 
-    The worst answers, those of which two judges say opposite things, novel questions,
-    unanswered ones, and those that people found bad; diverse, and none that is known already. The
-    reference answer is the application's own until somebody puts it right: before it is accepted
-    no candidate is asked. Exit code 1 if there is none.
+    The worst answers, those of which two judges say opposite things, unanswered ones, and those
+    that people found bad; diverse, and none that is known already. The reference answer is the
+    application's own until somebody puts it right: before it is accepted no candidate is asked.
+    Exit code 1 if there is none.
     """
 
     reports: Annotated[
@@ -564,6 +548,4 @@ class MineOptions:
             help="Golden questions, JSON lines or a .csv; candidates are added to what is there.",
         ),
     ]
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=1, max=10_000, help="How many candidates at most.")
-    ] = 50
+    count: CountOption = 50

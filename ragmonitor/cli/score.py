@@ -7,11 +7,10 @@ import contextlib
 import json
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions, ScoringOptions
@@ -19,9 +18,8 @@ from ragmonitor.cli.score_files import RagCheckerFile, ScoreFile, file_class
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
-    figures_table,
-    new_console,
     print_json,
+    print_table,
     progress,
     say,
     usage_text,
@@ -29,19 +27,16 @@ from ragmonitor.cli.terminal import (
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.judges.kept_replies import KeptReplies, replies_of
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
-from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
+from ragmonitor.offline.bottleneck import ADVICE
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_file
-from ragmonitor.offline.summary import Summary, Tally
+from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.imports import imported
 from ragmonitor.runtime.tables import owners_alone
 from ragmonitor.sampling import TotalBudget
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 BAD_LINES_SHOWN: Final = 20
 RAGCHECKERS_OWN: Final = "ragchecker_*"
@@ -209,38 +204,37 @@ class Scoring:
 
     def _print_tables(self) -> None:
         summary = self.summary
-        console = new_console(err=True)
-        console.print(scores_table(summary.tally))
-        if summary.bottlenecks:
-            console.print(_bottlenecks(summary.bottlenecks))
-        console.print(
+        columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
+        print_table(columns, map(_cells, summary.tally.rows), texts=["not scored"], err=True)
+        if counts := summary.bottlenecks:
+            rows = [
+                (name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
+                for name, n in counts.most_common()
+            ]
+            print_table(("work on", "answers", "share", "advice"), rows, texts=["advice"], err=True)
+        say(
             f"{summary.lines} {'line' if summary.lines == 1 else 'lines'}, {summary.bad_lines} bad"
             f"; judge {summary.judge}"
             + (f"; {hits} read before" if (hits := summary.usage.cache_hits) else "")
             + (f"; written to {self.options.output}" if self.options.output else "")
         )
         if self.scorer.budget is not None:
-            console.print(cost_text(self.scorer, self.scorer.budget))
+            say(cost_text(self.scorer, self.scorer.budget))
         if summary.is_interrupted or summary.tally.unscored.get(Cause.OVER_BUDGET.value):
             end = "interrupted" if summary.is_interrupted else "the budget is spent"
             say(f"{end}; the same command goes on from here" if _replies(self.options) else end)
 
 
-def scores_table(tally: Tally) -> Table:
-    """Return a row for each evaluator."""
-    columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
-    table = figures_table(*columns, texts=["not scored"])
-    for row in tally.rows:
-        estimate = row.estimate
-        causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
-        table.add_row(
-            row.evaluator,
-            str(row.scored),
-            causes or "-",
-            f"{estimate.mean:.3f}" if estimate else "-",
-            f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
-        )
-    return table
+def _cells(row: EvaluatorSummary) -> tuple[str, ...]:
+    estimate = row.estimate
+    causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
+    return (
+        row.evaluator,
+        str(row.scored),
+        causes or "-",
+        f"{estimate.mean:.3f}" if estimate else "-",
+        f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
+    )
 
 
 def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
@@ -248,10 +242,3 @@ def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
     return f"judge: {usage_text(scorer.usage)}; budget {budget.capacity:g} {budget.unit}" + (
         ", spent" if scorer.run_budget.is_spent else ""
     )
-
-
-def _bottlenecks(counts: Counter[Bottleneck]) -> Table:
-    table = figures_table("work on", "answers", "share", "advice", texts=["advice"])
-    for name, n in counts.most_common():
-        table.add_row(name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
-    return table

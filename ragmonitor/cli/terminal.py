@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,6 @@ import typer
 from ragmonitor.runtime.printable import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
-
     from ragmonitor.records import JudgeUsage
 
 FINE = 0
@@ -67,43 +64,38 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=not is_unicode))
 
 
-def new_console(*, err: bool = False) -> Console:
-    """Return standard output for people, or standard error; no figure in it is coloured."""
-    from rich.console import Console
-
-    return Console(stderr=err, highlight=False)
-
-
-def figures_table(*columns: str, texts: Collection[str] = ()) -> Table:
-    """Return an empty table for people, of names and the figures behind them.
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    texts: Collection[str] = (),
+    err: bool = False,
+) -> None:
+    """Print a table of names and the figures behind them, for people.
 
     Its cells are shown as they stand: nothing in them is markup, or a command to the terminal.
 
     Args:
-        columns: Their titles; the first is of the names.
+        columns: The titles; the first is of the names.
+        rows: The cells.
         texts: Titles of further columns that hold texts.
+        err: Whether it goes to standard error.
     """
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    class FiguresTable(Table):
-        def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
-            """Add a row of texts."""
-            shown = (
-                Text(printable(cell, has_lines=True)) if isinstance(cell, str) else cell
-                for cell in cells
-            )
-            super().add_row(*shown, **options)
-
-    table = FiguresTable(box=box.SIMPLE, pad_edge=False)
+    table = Table(box=box.SIMPLE, pad_edge=False)
     for column in columns:
         # Figures stay whole: a terminal of 80 columns has room for them.
         if column == columns[0] or column in texts:
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
-    return table
+    for row in rows:
+        table.add_row(*(Text(printable(cell, has_lines=True)) for cell in row))
+    Console(stderr=err, highlight=False).print(table)
 
 
 @contextmanager

@@ -60,7 +60,6 @@ def markdown(comparison: ReleaseComparison) -> str:
     lines.append("")
     for title, changes in (
         ("Broken", comparison.of("broken")),
-        ("Flaky: right and wrong within one run", comparison.of("flaky")),
         ("Fixed", comparison.of("fixed")),
     ):
         lines += _question_lines(title, changes)
@@ -85,10 +84,10 @@ def _question_lines(title: str, changes: Sequence[QuestionChange]) -> Iterator[s
 
 
 def _what(change: QuestionChange) -> list[str]:
-    worst = change.worst
-    if worst.error:
-        return [f"no answer: {worst.error}"]
-    return [f"answer: {worst.answer[:300]}", *worst.shortcomings[:5]]
+    golden = change.golden
+    if golden.error:
+        return [f"no answer: {golden.error}"]
+    return [f"answer: {golden.answer[:300]}", *golden.shortcomings[:5]]
 
 
 def _plain(text: str) -> str:
@@ -128,9 +127,8 @@ def junit(run: ScoredRun, comparison: ReleaseComparison | None) -> bytes:
 def _judge_case(
     case: ET.Element, golden: ScoredGolden, change: QuestionChange | None, *, is_compared: bool
 ) -> None:
-    failed = next((each.error for each in golden.answers if each.error), "")
-    if failed:
-        ET.SubElement(case, "error", message=_xml(failed))
+    if golden.error:
+        ET.SubElement(case, "error", message=_xml(golden.error))
     elif change is None:
         if is_compared:
             ET.SubElement(case, "skipped", message="not scored on both sides")
@@ -146,12 +144,10 @@ def _xml(text: str) -> str:
 
 def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, Any]:
     """Return all of it for programs."""
-    answered = [each for golden in run.goldens for each in golden.answers]
     result: dict[str, Any] = {
         "scored_by": list(run.scored_by),
         "questions": len(run.goldens),
-        "answers": len(answered),
-        "unanswered": sum(bool(each.error) for each in answered),
+        "unanswered": sum(bool(each.error) for each in run.goldens),
     }
     if comparison is None:
         return result
@@ -166,6 +162,6 @@ def as_json(run: ScoredRun, comparison: ReleaseComparison | None) -> dict[str, A
             "now": each.now,
             "what": _what(each),
         }
-        for each in comparison.of("broken", "flaky", "fixed")
+        for each in comparison.of("broken", "fixed")
     ]
     return result | whole | {"reason": comparison.why or None, "changes": changes}

@@ -92,8 +92,6 @@ class PaidModel:
         """
         self._judge = judge
         self._run_budget = RunBudget(budget)
-        self.paid_calls = 0
-        """The number of calls of this run."""
         self.stopping = asyncio.Event()
         """Once it is set nothing further is asked; what is under way is waited for."""
         if budget is not None and not budget.reserve(spent_in(budget.unit, self.usage)):
@@ -143,7 +141,6 @@ class PaidModel:
         cost = self._judge.expected_cost(shown)
         if self.stopping.is_set() or not await self._run_budget.reserve(cost):
             raise EndedError
-        self.paid_calls += 1
         try:
             return await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
         finally:

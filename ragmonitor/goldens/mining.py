@@ -26,15 +26,12 @@ LAMBDA: Final = 0.7
 BAD_FROM: Final = 0.5
 SAME_FROM: Final = 0.97
 """Cosine of two questions' pieces of words from which on they are the same question."""
-NOVEL_FROM: Final = 0.6
-"""Distance (1 - cosine) to the nearest other question from which on a question is novel."""
 _UNANSWERED: Final = frozenset({Cause.REFUSAL.value, Cause.NO_ANSWER.value})
 
 
 MineReason = Literal[
     "worst",  # a judge found it bad
     "disagreement",  # two judges say opposite things of it
-    "novel",  # no other question, and no known golden one, is written like it
     "unanswered",  # the application declined, failed, or said nothing
     "thumbs_down",  # a person found it bad
 ]
@@ -55,18 +52,13 @@ class TrafficAnswer:
     feedback: float = 1.0
     """The worst that a person said, 0 (bad) to 1 (good)."""
 
-    def reasons(self, novelty: float) -> dict[MineReason, float]:
-        """Return the reasons for it, with their weights.
-
-        Args:
-            novelty: Distance to the nearest other question.
-        """
+    def reasons(self) -> dict[MineReason, float]:
+        """Return the reasons for it, with their weights."""
         sampled = [bad for judge, bad in self.verdicts.items() if not is_builtin(judge)]
         verdicts = self.verdicts.values()
         weights: dict[MineReason, float] = {
             "worst": max(sampled or verdicts, default=0.0),
             "disagreement": max(verdicts, default=0.0) - min(verdicts, default=0.0),
-            "novel": novelty if novelty >= NOVEL_FROM else 0.0,
             "unanswered": float(self.is_unanswered),
             "thumbs_down": 1.0 - self.feedback,
         }
@@ -165,13 +157,9 @@ def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
         for at, similarity in index.nearest(question, len(answers)):
             nearest[at] = max(nearest[at], similarity)
 
-    def novelty(at: int) -> float:
-        near = index.nearest(answers[at].question, 2)
-        return 1.0 - max([nearest[at], *(each.similarity for each in near if each.position != at)])
-
     for golden in known:
         count(golden.question)
-    why = [answer.reasons(novelty(at)) for at, answer in enumerate(answers)]
+    why = [answer.reasons() for answer in answers]
     queues = {
         reason: {at: reasons[reason] for at, reasons in enumerate(why) if reason in reasons}
         for reason in get_args(MineReason)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from ragmonitor.evaluators import table
 from ragmonitor.goldens.golden import GoldensError
-from ragmonitor.goldens.scored_runs import ScoredAnswer, ScoredGolden, ScoredRun
+from ragmonitor.goldens.scored_runs import ScoredGolden, ScoredRun
 from ragmonitor.stats.comparison import Decision
 from ragmonitor.stats.paired import Difference, paired_difference
 
@@ -23,9 +23,8 @@ MIN_COVERAGE: Final = 0.9
 """Share of the questions that must be scored on both sides."""
 MAX_QUESTIONS: Final = 100_000
 
-Change = Literal["broken", "fixed", "flaky", "same"]
-"""The change of one question: `broken` was right and is wrong, `fixed` the reverse; `flaky` was
-both right and wrong within one run."""
+Change = Literal["broken", "fixed", "same"]
+"""The change of one question: `broken` was right and is wrong, `fixed` the reverse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +34,16 @@ class QuestionChange:
     golden: ScoredGolden
     """The question as the candidate answered it."""
     before: float
-    """Mean score of its answers by the baseline, 0 to 1; the higher the better."""
+    """Score of its answer by the baseline, 0 to 1; the higher the better."""
     now: float
-    change: Change
 
     @property
-    def worst(self) -> ScoredAnswer:
-        """The candidate's answer that says most of what went wrong."""
-        answers = self.golden.answers
-        return max(answers, key=lambda each: (bool(each.error), len(each.shortcomings)))
+    def change(self) -> Change:
+        """What became of the question."""
+        was, now = self.before >= RIGHT_FROM, self.now >= RIGHT_FROM
+        if was == now:
+            return "same"
+        return "fixed" if now else "broken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +88,7 @@ def compare_releases(
     """Return how a candidate's scores differ from its baseline's, question by question.
 
     The interval is that of `paired_difference`: Bonett and Price's for paired proportions, scaled.
-    A question's score is the mean of its answers, so that repeats narrow the noise of an answer and
-    do not count as more questions. A question without an answer scores worst: nobody was served.
+    A question without an answer scores worst: nobody was served.
 
     Args:
         candidate: The release to be decided on.
@@ -102,9 +101,9 @@ def compare_releases(
             neither has a score of that name.
     """
     changed = set(candidate.scored_by) ^ set(baseline.scored_by)
-    names = {each.partition("@")[0] for each in changed}
+    evaluators = {each.partition("@")[0] for each in changed}
     if candidate.scored_by[0] != baseline.scored_by[0] or any(
-        len({each for each in changed if each.partition("@")[0] == name}) > 1 for name in names
+        len({each for each in changed if each.partition("@")[0] == name}) > 1 for name in evaluators
     ):
         raise GoldensError(
             f"the baseline was scored by other rules ({', '.join(sorted(changed))}): a changed "
@@ -113,7 +112,8 @@ def compare_releases(
     before = {each.id: each for each in baseline.goldens}
     both = [(before[each.id], each) for each in candidate.goldens if each.id in before]
     pairs = [pair for pair in both if pair[0].asked == pair[1].asked]
-    applying = [pair for pair in pairs if any(_has(each, signal) for each in pair)]
+    names = _names(signal)
+    applying = [pair for pair in pairs if any(each.scores.keys() & names for each in pair)]
     if not applying:
         raise GoldensError(f"no question that both were asked has a score named {signal!r}")
     questions = [q for pair in applying if (q := _question(*pair, signal)) is not None]
@@ -133,43 +133,27 @@ def compare_releases(
     )
 
 
-def _names(signal: str) -> tuple[str, ...]:
-    return _OF_CORRECTNESS if signal == CORRECTNESS else (signal,)
-
-
-def _has(golden: ScoredGolden, signal: str) -> bool:
-    return any(name in each.scores for each in golden.answers for name in _names(signal))
-
-
-def _values(golden: ScoredGolden, signal: str) -> list[float]:
-    """Return the scores of its answers, turned so that higher is better; 0 where there is none."""
-    values = []
-    for answer in golden.answers:
-        name = next((each for each in _names(signal) if each in answer.scores), None)
-        if answer.error:
-            values.append(0.0)
-        elif name is not None:
-            score = answer.scores[name]
-            values.append(1 - score if table.lower_is_better(name) else score)
-    return values
+def _names(signal: str) -> set[str]:
+    return {*_OF_CORRECTNESS} if signal == CORRECTNESS else {signal}
 
 
 def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionChange | None:
-    """Return what became of a question; None: the judge scored none of its answers on one side."""
-    first, second = _values(before, signal), _values(now, signal)
-    if not first or not second:
+    """Return a question in both releases; None: the judge did not score one of its answers."""
+    first, second = _value(before, signal), _value(now, signal)
+    if first is None or second is None:
         return None
-    old, new = math.fsum(first) / len(first), math.fsum(second) / len(second)
-    return QuestionChange(golden=now, before=old, now=new, change=_change(first, second))
+    return QuestionChange(golden=now, before=first, now=second)
 
 
-def _change(first: Sequence[float], second: Sequence[float]) -> Change:
-    was, now = ({value >= RIGHT_FROM for value in values} for values in (first, second))
-    if len(was) > 1 or len(now) > 1:
-        return "flaky"
-    if was == now:
-        return "same"
-    return "fixed" if now == {True} else "broken"
+def _value(golden: ScoredGolden, signal: str) -> float | None:
+    """Return the score of the answer, turned so that higher is better; 0 where there is none."""
+    if golden.error:
+        return 0.0
+    name = next((each for each in _names(signal) if each in golden.scores), None)
+    if name is None:
+        return None
+    score = golden.scores[name]
+    return 1 - score if table.lower_is_better(name) else score
 
 
 def _decision(
@@ -206,9 +190,7 @@ def _others(
     pairs: Sequence[tuple[ScoredGolden, ScoredGolden]], signal: str
 ) -> dict[str, Difference]:
     """Return the differences of the other scores, likewise turned so that higher is better."""
-    names = dict.fromkeys(
-        name for _, now in pairs for answer in now.answers for name in answer.scores
-    )
+    names = dict.fromkeys(name for _, now in pairs for name in now.scores)
     others = {}
     for name in names:
         changes = [change for pair in pairs if (change := _question(*pair, name)) is not None]

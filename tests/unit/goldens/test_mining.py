@@ -28,7 +28,7 @@ def read(*lines):
 
 
 def reasons_of(traffic: Traffic, id_: str) -> set[str]:
-    return {*traffic.answers[id_].reasons(novelty=0.0)}
+    return {*traffic.answers[id_].reasons()}
 
 
 UNANSWERED = {"hallucination": {"unscored": "refusal"}}

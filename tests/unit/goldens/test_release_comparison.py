@@ -12,7 +12,6 @@ from ragmonitor.goldens.gate_reports import as_json, junit, markdown
 from ragmonitor.goldens.golden import Golden, GoldensError
 from ragmonitor.goldens.release_comparison import compare_releases
 from ragmonitor.goldens.scored_runs import (
-    ScoredAnswer,
     ScoredGolden,
     ScoredRun,
     ask_and_score,
@@ -24,27 +23,13 @@ SCORED_BY = ("builtin@5", "answer_correctness@1")
 NAME = "answer_correctness"
 
 
-def answered(*scores, name=NAME):
-    return tuple(
-        ScoredAnswer(error="timeout: late")
-        if score is None
-        else ScoredAnswer(answer="said", scores={name: score})
-        for score in scores
-    )
-
-
-def run(*questions, scored_by=SCORED_BY, name=NAME):
-    """Return a run; each question is a tuple of scores, None where there was no answer."""
-    goldens = tuple(
-        ScoredGolden(
-            id=f"{n}",
-            question=f"q{n}",
-            answers=answered(*scores, name=name),
-            asked="",
-        )
-        for n, scores in enumerate(questions)
-    )
-    return ScoredRun(scored_by=scored_by, goldens=goldens)
+def run(*scores, scored_by=SCORED_BY, name=NAME):
+    """Return a run; each question has a score, or None where there was no answer."""
+    goldens = []
+    for n, score in enumerate(scores):
+        came = {"error": "timeout: late"} if score is None else {"scores": {name: score}}
+        goldens.append(ScoredGolden(id=f"{n}", question=f"q{n}", asked="", **came))
+    return ScoredRun(scored_by=scored_by, goldens=tuple(goldens))
 
 
 def compared(candidate, baseline, max_drop=0.02, **options):
@@ -54,19 +39,19 @@ def compared(candidate, baseline, max_drop=0.02, **options):
 @pytest.mark.parametrize(
     ("now", "decision"),
     [
-        ([(1.0,)] * 300, "better"),
-        ([(0.5,)] * 300, "equivalent"),
-        ([(0.1,)] * 300, "worse"),
-        ([(1.0,), (0.0,)] * 10, "undecided"),
+        ([1.0] * 300, "better"),
+        ([0.5] * 300, "equivalent"),
+        ([0.1] * 300, "worse"),
+        ([1.0, 0.0] * 10, "undecided"),
     ],
 )
 def test_the_whole_interval_decides(now, decision):
-    assert compared(run(*now), run(*[(0.5,)] * len(now))).decision == decision
+    assert compared(run(*now), run(*[0.5] * len(now))).decision == decision
 
 
 def test_few_questions_without_a_change_decide_nothing_and_say_how_many_would():
     """Twenty that are right twice do not show that of all questions not one in fifty broke."""
-    found = compared(run(*[(1.0,)] * 20), run(*[(1.0,)] * 20))
+    found = compared(run(*[1.0] * 20), run(*[1.0] * 20))
     assert found.decision == "undecided"
     assert found.passes
     assert "20 questions leave the interval too wide" in found.why
@@ -74,12 +59,12 @@ def test_few_questions_without_a_change_decide_nothing_and_say_how_many_would():
 
 def test_a_question_without_an_answer_was_answered_worst():
     """Of a score that is the better the lower it is, too."""
-    found = compared(run((None,), (1.0,)), run((1.0,), (1.0,)))
-    assert found.of("broken")[0].worst.error
+    found = compared(run(None, 1.0), run(1.0, 1.0))
+    assert found.of("broken")[0].golden.error
     of_hallucination = {"name": "hallucination", "scored_by": ("builtin@5", "hallucination@1")}
     lower = compared(
-        run((None,), (0.0,), **of_hallucination),
-        run((0.0,), (0.0,), **of_hallucination),
+        run(None, 0.0, **of_hallucination),
+        run(0.0, 0.0, **of_hallucination),
         signal="hallucination",
     )
     assert [each.change for each in lower.questions] == ["broken", "same"]
@@ -90,7 +75,7 @@ def test_a_question_without_an_answer_was_answered_worst():
 )
 def test_another_ruler_is_refused(other):
     with pytest.raises(GoldensError, match="other rules"):
-        compared(run((1.0,)), run((1.0,), scored_by=other))
+        compared(run(1.0), run(1.0, scored_by=other))
 
 
 @settings(max_examples=40)
@@ -102,18 +87,14 @@ def test_whatever_an_application_says_the_files_can_be_read(tmp_path_factory, qu
         id="0",
         asked="",
         question=question.encode("utf-8", "replace").decode(),
-        answers=(
-            ScoredAnswer(
-                answer=said.encode("utf-8", "replace").decode(),
-                scores={NAME: 0.0},
-                shortcomings=("@team <script> | x",),
-            ),
-        ),
+        answer=said.encode("utf-8", "replace").decode(),
+        scores={NAME: 0.0},
+        shortcomings=("@team <script> | x",),
     )
     candidate = ScoredRun(scored_by=SCORED_BY, goldens=(golden,))
     write_scored_run(path, candidate)
     assert read_scored_run(path) == candidate
-    found = compared(candidate, run((1.0,)))
+    found = compared(candidate, run(1.0))
     ET.fromstring(junit(candidate, found))
     text = markdown(found)
     assert "<script>" not in text
@@ -131,15 +112,13 @@ def test_an_answer_of_a_framework_s_own_text_class_can_be_kept(tmp_path):
     asked = ask_and_score([golden], lambda _: Text("A parcel may weigh 40 kg."))
     path = tmp_path / "scored.jsonl"
     write_scored_run(path, asked)
-    assert read_scored_run(path).goldens[0].answers[0].answer == "A parcel may weigh 40 kg."
+    assert read_scored_run(path).goldens[0].answer == "A parcel may weigh 40 kg."
 
 
 def test_a_question_that_the_judge_could_not_score_is_missing_and_not_wrong():
-    unscored = ScoredGolden(id="0", question="q0", asked="", answers=(ScoredAnswer(answer="said"),))
-    others = run((1.0,), (1.0,)).goldens[1:]
-    found = compared(
-        ScoredRun(scored_by=SCORED_BY, goldens=(unscored, *others)), run((1.0,), (1.0,))
-    )
+    unscored = ScoredGolden(id="0", question="q0", asked="", answer="said")
+    others = run(1.0, 1.0).goldens[1:]
+    found = compared(ScoredRun(scored_by=SCORED_BY, goldens=(unscored, *others)), run(1.0, 1.0))
     assert [each.golden.id for each in found.questions] == ["1"]
     assert found.decision == "undecided"
     assert found.why.startswith("only 50%")
