@@ -14,9 +14,8 @@ from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift,
 from ragmonitor.causes.history import Event, History
 from ragmonitor.causes.versions import Versions
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
+from ragmonitor.records import AlarmEvent, AlarmState, Estimate, GaugeValue
 from ragmonitor.runtime.guard import record_problem
-from ragmonitor.stats.interval import Estimate
 from ragmonitor.stats.parts import Answer, Means, Observation, Part
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Plan, Tick

@@ -35,7 +35,6 @@ from ragmonitor.runtime.guard import logger, record_problem
 from ragmonitor.runtime.lock_slices import give_back
 from ragmonitor.runtime.usual_session import UsualSession
 from ragmonitor.semconv import metrics
-from ragmonitor.stats import interval
 from ragmonitor.stats import tick as ticking
 from ragmonitor.stats.deliveries import Deliveries, Drawn
 from ragmonitor.stats.feedback import PeoplesFeedback
@@ -597,7 +596,7 @@ class Statistics:
         stream, found = self._streams[event.series], self._found
         assert found is not None  # noqa: S101 - for the type
         shown = found.alarms[event.series]
-        span = estimate = None
+        span = None
         examples: Sequence[Example] = ()
         is_raised = event.what == "raised"
         if is_raised:
@@ -609,9 +608,7 @@ class Statistics:
                 if each.at_s >= event.since_s - LOOK_EACH_S
             ]
             examples = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
-        hour = self._tick.since(event.at_s - HOUR_S).get(event.series)
-        if hour is not None:
-            estimate = _recorded(hour)
+        estimate = self._tick.since(event.at_s - HOUR_S).get(event.series)
         threshold_s = self._watching.every_days * DAY_S
         return AlarmEvent(
             signal=stream.signal,
@@ -756,8 +753,7 @@ class Statistics:
         if self._found is None:
             return None
         means = self._found.means.get(window, {})
-        found = means.get(self._watching.series(signal, self.quality_judge), means.get(signal))
-        return None if found is None else _recorded(found)
+        return means.get(self._watching.series(signal, self.quality_judge), means.get(signal))
 
     def _key(self, series: str) -> SeriesKey | None:
         """Return the names of a series; None: it is not shown."""
@@ -789,7 +785,7 @@ class Statistics:
                     yield WindowedMean(
                         key=key,
                         window=window,
-                        estimate=None if mean is None else _recorded(mean),
+                        estimate=mean,
                         judged=covered.judged,
                         coverage=covered.observed,
                         missing=covered.missing,
@@ -878,15 +874,3 @@ class Statistics:
             self.store.close()
         except StoreUnavailableError as error:
             record_problem("state", f"{error}: what was added last is lost")
-
-
-def _recorded(found: interval.Estimate) -> Estimate:
-    """Return an estimate as records have it."""
-    return Estimate(
-        mean=found.mean,
-        lower=found.lower,
-        upper=found.upper,
-        effective_n=found.effective_n,
-        coverage=found.coverage,
-        efficiency=found.judged / found.effective_n if found.effective_n > 0 else 1.0,
-    )

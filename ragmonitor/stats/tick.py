@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from ragmonitor.records import Estimate
 from ragmonitor.stats.alarm import Alarm, Event
 from ragmonitor.stats.beta import clopper_pearson
 from ragmonitor.stats.comparison import (
@@ -25,7 +26,7 @@ from ragmonitor.stats.comparison import (
     e_bh,
     e_value,
 )
-from ragmonitor.stats.interval import Coverage, Estimate, Span, coverage, estimate, span
+from ragmonitor.stats.interval import Coverage, Span, coverage, estimate, span
 from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
 from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge
