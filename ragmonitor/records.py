@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -640,8 +640,15 @@ class Report:
 
     def __str__(self) -> str:
         """Say it for people: the scores, and each sentence that the chunks do not support."""
-        lines = [f"{self.judge.name}: {' · '.join(_scores(self.evaluations)) or 'no score'}"]
-        lines += [f"  {name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
+        scores, gaps = [], []
+        for each in self.evaluations:
+            name = evaluator_name(each.evaluator)
+            if isinstance(each, Scored):
+                scores.append(f"{name} {each.score:.2f}")
+            elif each.cause is not Cause.NOT_ASKED:
+                why = f"{each.cause}: {each.detail}".removesuffix(": ")
+                gaps.append(f"  {name}: no score ({why})")
+        lines = [f"{self.judge.name}: {' · '.join(scores) or 'no score'}", *gaps]
         for sentence in self.unsupported:
             lines.append(f"  {sentence.verdict}: {sentence.text.strip()!r}")
             lines.append(f"    {self.evidence(sentence)}")
@@ -656,13 +663,9 @@ class Report:
             answer += f"<mark>{escape(text[sentence.start : sentence.end])}</mark>"
             end = sentence.end
         answer += escape(self.interaction.answer[end:])
-        scores = " · ".join(_scores(self.evaluations)) or "no score"
-        gaps = [f"{name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
-        why = [f"{each.verdict}: {self.evidence(each)}" for each in self.unsupported]
-        items = "".join(f"<li>{escape(each)}</li>" for each in (*why, *gaps))
         return (
             f"<p><b>{escape(self.interaction.query)}</b></p><p>{answer}</p>"
-            f"<p>{escape(self.judge.name)}: {escape(scores)}</p><ul>{items}</ul>"
+            f"<pre>{escape(str(self))}</pre>"
         )
 
     def evidence(self, sentence: SentenceVerdict) -> str:
@@ -692,22 +695,6 @@ class GoldenAnswer:
     reference: Report | None = None
     """The same judge's report on the reference answer, put in the place of the answer, with the
     reference chunks; None: there is none to read."""
-
-
-def _scores(evaluations: Sequence[Evaluation]) -> list[str]:
-    return [
-        f"{evaluator_name(each.evaluator)} {each.score:.2f}"
-        for each in evaluations
-        if isinstance(each, Scored)
-    ]
-
-
-def _gaps(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
-    return [
-        (evaluator_name(each.evaluator), f"{each.cause}: {each.detail}".removesuffix(": "))
-        for each in evaluations
-        if isinstance(each, Unscored) and each.cause is not Cause.NOT_ASKED
-    ]
 
 
 Window = Literal["1h", "24h"]
