@@ -874,8 +874,6 @@ class AlarmEvent:
     since_s: float
     """The time since which the evidence had been rising; of a cleared one, when it was raised."""
     evidence_s: float
-    threshold_s: float
-    """Evidence at which alarms are raised."""
     objective: float
     higher_is_better: bool = False
     estimate: Estimate | None = None

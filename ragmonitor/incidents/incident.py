@@ -38,6 +38,10 @@ MAX_ATTRIBUTES: Final = 12
 
 CauseKind = PartKind | Literal["judge", "everywhere", "unknown"]
 
+Occasion = Literal["raised", "named", "on", "cleared"]
+"""`named`: a cause is named for the first time; `on`: it is still on after the hours of the
+setting."""
+
 Name = Annotated[str, AfterValidator(lambda name: printable(name)[:MAX_NAME])]
 Text = Annotated[str, AfterValidator(lambda text: printable(text)[:MAX_TEXT])]
 """Cleaned where the record is made: whatever way it leaves by, no control character does."""

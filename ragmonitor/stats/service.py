@@ -618,7 +618,6 @@ class Statistics:
             at_s=event.at_s,
             since_s=event.since_s,
             evidence_s=threshold_s if is_raised else 0.0,
-            threshold_s=threshold_s,
             objective=stream.badness(shown.objective) or 0.0,
             higher_is_better=stream.higher_is_better,
             estimate=estimate,

@@ -8,7 +8,7 @@ from typing import Any
 from ragmonitor.causes import Explanation, Mix, NamedPart
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents import Incident, IncidentKeeper, Journal
-from ragmonitor.incidents.incident_keeper import Occasion
+from ragmonitor.incidents.incident import Occasion
 from ragmonitor.records import (
     AlarmEvent,
     AlarmSpan,
@@ -46,7 +46,6 @@ def raised(signal: str = "hallucination", *, at_s: float = START_S, **changes: A
         "at_s": at_s,
         "since_s": at_s - 120,
         "evidence_s": 40 * DAY_S,
-        "threshold_s": 30 * DAY_S,
         "objective": 0.05,
         "span": AlarmSpan(since_s=at_s - 110, scored=80, mean=0.41, bad=33, before=0.03),
     }

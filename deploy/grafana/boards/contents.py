@@ -81,15 +81,6 @@ def per_minute(series: str, by: str, selector: str) -> str:
     return f"60 * sum by ({by}) (rate({series}{{{selector}}}{RATE}))"
 
 
-def quantiles(series: str, by: str) -> list[Query]:
-    """Return half and 95 % of a histogram of seconds."""
-    rates = f"sum by ({by}, le) (rate({series}_bucket{{{SERVICE}}}{RATE}))"
-    return [
-        (f"histogram_quantile({quantile}, {rates})", f"{{{{{by}}}}} · {name}")
-        for quantile, name in (("0.5", "p50"), ("0.95", "p95"))
-    ]
-
-
 def alone(expr: str) -> Query:
     """Return an expression of one series for each service."""
     return expr, "{{service}}"
@@ -375,6 +366,8 @@ OVERVIEW = board(
 # --- investigate ----------------------------------------------------------------------------------
 
 RAISED = f"{BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}) == 1"
+RATES = f"rate(ragmonitor_interaction_seconds_bucket{{{SERVICE}}}{RATE})"
+SECONDS = f"histogram_quantile(%s, sum by (service, le) ({RATES}))"
 ANSWER_COST = " / ".join(
     f"sum by (service) (increase(ragmonitor_answer_cost_usd_{of}{{{SERVICE}}}[$window]))"
     for of in ("sum", "count")
@@ -535,7 +528,8 @@ INVESTIGATE = board(
                 "从提问到最后一个 Token：一半以及 95 % 不超过此值。圆点是单次交互：点击打开链路，"
                 "查看慢在哪一步。",
             ),
-            *quantiles("ragmonitor_interaction_seconds", "service"),
+            (SECONDS % "0.5", "{{service}} · p50"),
+            (SECONDS % "0.95", "{{service}} · p95"),
             unit="s",
             exemplars=True,
         ),
@@ -659,16 +653,6 @@ PIPELINE = board(
             width=8,
         ),
         lines(
-            Words("How long does the judge take?", "评审要多久？"),
-            Words(
-                "Half, and 95 % of the readings took at most this long, by judge.",
-                "一半以及 95 % 的评审耗时不超过此值，按评审。",
-            ),
-            *quantiles("ragmonitor_judge_seconds", "judge"),
-            unit="s",
-            width=8,
-        ),
-        lines(
             Words("Does the judge still judge as it did?", "评审的标准变了吗？"),
             Words(
                 "Share of the reference answers on which the judge's verdict has changed. A rise:"
@@ -677,7 +661,6 @@ PIPELINE = board(
             ),
             alone(shown("ragmonitor_anchor_flip_rate", JUDGED)),
             empty=Words("No reference answers yet", "还没有参考样例"),
-            width=8,
         ),
         lines(
             Words("How many answers wait?", "多少回答在等待？"),
@@ -695,7 +678,6 @@ PIPELINE = board(
                 Words("{{service}} · stream", "{{service}} · 流"),
             ),
             unit="short",
-            width=8,
         ),
     ),
     row(
