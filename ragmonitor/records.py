@@ -873,7 +873,6 @@ class AlarmEvent:
     """Seconds since the epoch."""
     since_s: float
     """The time since which the evidence had been rising; of a cleared one, when it was raised."""
-    evidence_s: float
     objective: float
     higher_is_better: bool = False
     estimate: Estimate | None = None

@@ -273,7 +273,6 @@ def alarm_attributes(event: AlarmEvent, *, policy: ContentPolicy = SHOW_ALL) -> 
         names.ALARM_SIGNAL: encodable(event.signal),
         names.ALARM_KIND: event.kind,
         names.ALARM_STATE: "raised" if event.raised else "cleared",
-        names.ALARM_EVIDENCE: event.evidence_s,
         names.ALARM_OBJECTIVE_VALUE: event.objective,
         names.ALARM_RISING_SINCE: event.since_s,
         names.JUDGE: encodable(event.judge),

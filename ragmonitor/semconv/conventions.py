@@ -135,7 +135,6 @@ ALARM_KIND: Final = "ragmonitor.alarm.kind"
 """`quality`, `input` or `judge`: the answers, what comes in, or the judge itself."""
 ALARM_STATE: Final = "ragmonitor.alarm.state"
 """`raised` or `cleared`."""
-ALARM_EVIDENCE: Final = "ragmonitor.alarm.evidence_seconds"
 ALARM_OBJECTIVE_VALUE: Final = "ragmonitor.alarm.objective"
 ALARM_RISING_SINCE: Final = "ragmonitor.alarm.since"
 """Seconds since the epoch: since when the evidence had been rising; of a cleared one, since it was

@@ -609,7 +609,6 @@ class Statistics:
             ]
             examples = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
         estimate = self._tick.since(event.at_s - HOUR_S).get(event.series)
-        threshold_s = self._watching.every_days * DAY_S
         return AlarmEvent(
             signal=stream.signal,
             judge=stream.judge,
@@ -617,7 +616,6 @@ class Statistics:
             raised=is_raised,
             at_s=event.at_s,
             since_s=event.since_s,
-            evidence_s=threshold_s if is_raised else 0.0,
             objective=stream.badness(shown.objective) or 0.0,
             higher_is_better=stream.higher_is_better,
             estimate=estimate,

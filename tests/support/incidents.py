@@ -45,7 +45,6 @@ def raised(signal: str = "hallucination", *, at_s: float = START_S, **changes: A
         "raised": True,
         "at_s": at_s,
         "since_s": at_s - 120,
-        "evidence_s": 40 * DAY_S,
         "objective": 0.05,
         "span": AlarmSpan(since_s=at_s - 110, scored=80, mean=0.41, bad=33, before=0.03),
     }
@@ -218,7 +217,7 @@ class Scene:
                 signal=event.signal,
                 judge=event.judge,
                 kind=event.kind,
-                evidence_s=event.evidence_s,
+                evidence_s=30 * DAY_S,
                 active=True,
                 since_s=event.at_s,
                 rising_since_s=event.since_s,
