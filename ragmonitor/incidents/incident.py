@@ -321,18 +321,10 @@ class Incident(Part):
         kept = [each for each in ranked if different[each.said or each.id] is each]
         return self.model_copy(update={"answers": tuple(kept[:MAX_ANSWERS])})
 
-    def withheld(self, content: Content) -> Self:
-        """Return it without what a stricter policy withholds: answers, and names of documents."""
+    def is_permitted(self, content: Content) -> bool:
+        """Return whether a content policy permits what this incident keeps."""
         order = ("all", "hashed", "none")
-        if order.index(self.content) >= order.index(content):
-            return self
-        cause = self.cause
-        if cause.kind == "document":
-            cause = cause.model_copy(update={"name": ""})
-        parts = tuple(each for each in self.parts if each.kind != "document")
-        return self.model_copy(
-            update={"content": content, "answers": (), "parts": parts, "cause": cause}
-        )
+        return order.index(self.content) >= order.index(content)
 
 
 def alarm_of(state: AlarmState, now_s: float) -> IncidentAlarm:
