@@ -888,6 +888,7 @@ class AlarmEvent:
         """Say it in one line, for a log."""
         subject = {
             "quality": "the answers got worse",
+            "slice": "a part of the answers got worse",
             "input": "what comes in has changed",
             "judge": "the judge has changed, not the answers",
         }[self.kind]

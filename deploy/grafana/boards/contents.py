@@ -38,18 +38,6 @@ def shown(series: str, selector: str, by: str = "service") -> str:
     return f"avg by ({by}) ({series}{{{selector}}})"
 
 
-def evidence_share(by: str, least: float, most: float) -> str:
-    """Return the expression of evidence as a share of the threshold, within bounds.
-
-    Beyond the threshold the number says nothing more: an alarm is raised at 1. A logarithmic axis
-    has no 0.
-    """
-    evidence = f"max by ({by}) (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
-    threshold = f"max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}})"
-    share = f"{evidence} / on (service) group_left () {threshold}"
-    return f"clamp({share}, {least:g}, {most:g})"
-
-
 def mean_of_all(signal: str) -> str:
     """Return the expression of the mean of a signal that needs no judge, over all processes.
 
@@ -255,18 +243,8 @@ OVERVIEW = board(
             ),
             f"sum by (service) ({BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}))",
             unit="none",
+            width=8,
             thresholds=((None, GREEN), (1, RED)),
-            links=LEADS_ON,
-        ),
-        stat(
-            Words("How near is an alarm?", "离告警还有多远？"),
-            Words(
-                "The strongest evidence, in percent of the threshold. At 100 % an alarm is raised.",
-                "最强的证据，占告警阈值的百分比。达到 100 % 即告警。",
-            ),
-            evidence_share("service", 0, 1),
-            unit="percentunit",
-            thresholds=((None, GREEN), (0.33, ORANGE), (1, RED)),
             links=LEADS_ON,
         ),
         stat(
@@ -279,6 +257,7 @@ OVERVIEW = board(
             "sum by (service) (increase(ragmonitor_judged_answers_total"
             f'{{{JUDGED}, signal="hallucination"}}[$window]))',
             unit="short",
+            width=8,
             thresholds=((None, RED), (5, ORANGE), (20, GREEN)),
         ),
         stat(
@@ -289,6 +268,7 @@ OVERVIEW = board(
             ),
             f"time() - max by (service) (ragmonitor_last_score_timestamp_seconds{{{JUDGED}}})",
             unit="s",
+            width=8,
             thresholds=((None, GREEN), (900, ORANGE), (3600, RED)),
         ),
         band(
@@ -372,6 +352,8 @@ ANSWER_COST = " / ".join(
     f"sum by (service) (increase(ragmonitor_answer_cost_usd_{of}{{{SERVICE}}}[$window]))"
     for of in ("sum", "count")
 )
+EVIDENCE = f"max by (service, signal, kind) (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
+THRESHOLD = f"max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}})"
 SINCE = f"ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}}"
 RAISED_SINCE = f"1000 * {BY_ALARM} ({SINCE}) and ({RAISED})"
 TO_INCIDENT = [
@@ -408,7 +390,8 @@ INVESTIGATE = board(
                 "评审先动：先查评审，再信质量告警。",
             ),
             (
-                evidence_share("service, signal, kind", 0.001, 2),
+                # Beyond the threshold the number says nothing more; a logarithmic axis has no 0.
+                f"clamp({EVIDENCE} / on (service) group_left () {THRESHOLD}, 0.001, 2)",
                 "{{service}} · {{kind}} · {{signal}}",
             ),
             least=0.001,
