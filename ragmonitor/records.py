@@ -848,14 +848,14 @@ class AlarmSpan:
         """Say it for people, with the time in UTC."""
         since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.since_s))
         if self.bad is None:
-            found = f"a mean of {_on_scale(self.mean, signal)} over {self.scored} scored answers"
+            found = f"a mean of {on_scale(self.mean, signal)} over {self.scored} scored answers"
         else:
             found = f"{self.bad} of {self.scored} scored answers"
-        before = "" if self.before is None else f"; {_on_scale(self.before, signal)} before"
+        before = "" if self.before is None else f"; {on_scale(self.before, signal)} before"
         return f"since {since}, {found}{before}"
 
 
-def _on_scale(mean: float, signal: str) -> str:
+def on_scale(mean: float, signal: str) -> str:
     """Return a mean in the signal's own scale: a difference from -1 to 1 with its sign."""
     return f"{2 * mean - 1:+.3g}" if is_difference(signal) else f"{mean:.3g}"
 
@@ -898,7 +898,7 @@ class AlarmEvent:
         if self.span is not None:
             sentence += f"; {self.span.of(self.signal)}"
         side = "at least" if self.higher_is_better else "at most"
-        limit = _on_scale(self.objective, self.signal)
+        limit = on_scale(self.objective, self.signal)
         sentence += f"; the limit is {side} {limit}, by {self.judge}"
         if self.detail:
             sentence += f". {self.detail}"
