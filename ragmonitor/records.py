@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from html import escape
 from textwrap import shorten
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """The end of an interaction. `partial`: a stream that was closed before its end."""
@@ -654,8 +654,15 @@ class Report:
 
     def __str__(self) -> str:
         """Say it for people: the scores, and each sentence that the chunks do not support."""
-        lines = [f"{self.judge.name}: {' · '.join(_scores(self.evaluations)) or 'no score'}"]
-        lines += [f"  {name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
+        scores, gaps = [], []
+        for each in self.evaluations:
+            name = evaluator_name(each.evaluator)
+            if isinstance(each, Scored):
+                scores.append(f"{name} {each.score:.2f}")
+            elif each.cause is not Cause.NOT_ASKED:
+                why = f"{each.cause}: {each.detail}".removesuffix(": ")
+                gaps.append(f"  {name}: no score ({why})")
+        lines = [f"{self.judge.name}: {' · '.join(scores) or 'no score'}", *gaps]
         for sentence in self.unsupported:
             lines.append(f"  {sentence.verdict}: {sentence.text.strip()!r}")
             lines.append(f"    {self.evidence(sentence)}")
@@ -670,13 +677,9 @@ class Report:
             answer += f"<mark>{escape(text[sentence.start : sentence.end])}</mark>"
             end = sentence.end
         answer += escape(self.interaction.answer[end:])
-        scores = " · ".join(_scores(self.evaluations)) or "no score"
-        gaps = [f"{name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
-        why = [f"{each.verdict}: {self.evidence(each)}" for each in self.unsupported]
-        items = "".join(f"<li>{escape(each)}</li>" for each in (*why, *gaps))
         return (
             f"<p><b>{escape(self.interaction.query)}</b></p><p>{answer}</p>"
-            f"<p>{escape(self.judge.name)}: {escape(scores)}</p><ul>{items}</ul>"
+            f"<pre>{escape(str(self))}</pre>"
         )
 
     def evidence(self, sentence: SentenceVerdict) -> str:
@@ -706,22 +709,6 @@ class GoldenAnswer:
     reference: Report | None = None
     """The same judge's report on the reference answer, put in the place of the answer, with the
     reference chunks; None: there is none to read."""
-
-
-def _scores(evaluations: Sequence[Evaluation]) -> list[str]:
-    return [
-        f"{evaluator_name(each.evaluator)} {each.score:.2f}"
-        for each in evaluations
-        if isinstance(each, Scored)
-    ]
-
-
-def _gaps(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
-    return [
-        (evaluator_name(each.evaluator), f"{each.cause}: {each.detail}".removesuffix(": "))
-        for each in evaluations
-        if isinstance(each, Unscored) and each.cause is not Cause.NOT_ASKED
-    ]
 
 
 Window = Literal["1h", "24h"]
@@ -755,24 +742,26 @@ class Totals:
     judged: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A windowed mean and what may be said of it."""
+class Estimate(NamedTuple):
+    """A mean of all answers to which the signal applies; 0 to 1."""
 
     mean: float
     """The mean of the answers that were observed."""
     lower: float
-    """Lower end of the 95 % interval of the mean of *all* answers of the window: what was not
-    observed counts as the best or worst that it may have been."""
+    """Lower end of the 95 % interval of the mean of *all* answers: what was not observed counts as
+    the best or worst that it may have been."""
     upper: float
     effective_n: float
-    """The number of answers that, drawn at random and judged, would tell as much as those
-    observed."""
+    """The size of a simple random sample that would say as much."""
+    judged: float = 0.0
+    """Answers that were read and scored."""
     coverage: float = 1.0
-    """Share of the window's answers that were observed, 0 to 1."""
-    efficiency: float = 1.0
-    """Judged answers needed, relative to a plain random sample: below 1 the built-in judge saves
-    some."""
+    """Share of the answers that were observed, 0 to 1."""
+
+    @property
+    def standard_error(self) -> float:
+        """Half of the interval, in standard errors of a normal law."""
+        return (self.upper - self.lower) / (2 * 1.959964)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -873,14 +862,14 @@ class AlarmSpan:
         """Say it for people, with the time in UTC."""
         since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.since_s))
         if self.bad is None:
-            found = f"a mean of {_on_scale(self.mean, signal)} over {self.scored} scored answers"
+            found = f"a mean of {on_scale(self.mean, signal)} over {self.scored} scored answers"
         else:
             found = f"{self.bad} of {self.scored} scored answers"
-        before = "" if self.before is None else f"; {_on_scale(self.before, signal)} before"
+        before = "" if self.before is None else f"; {on_scale(self.before, signal)} before"
         return f"since {since}, {found}{before}"
 
 
-def _on_scale(mean: float, signal: str) -> str:
+def on_scale(mean: float, signal: str) -> str:
     """Return a mean in the signal's own scale: a difference from -1 to 1 with its sign."""
     return f"{2 * mean - 1:+.3g}" if is_difference(signal) else f"{mean:.3g}"
 
@@ -898,9 +887,6 @@ class AlarmEvent:
     """Seconds since the epoch."""
     since_s: float
     """The time since which the evidence had been rising; of a cleared one, when it was raised."""
-    evidence_s: float
-    threshold_s: float
-    """Evidence at which alarms are raised."""
     objective: float
     higher_is_better: bool = False
     estimate: Estimate | None = None
@@ -916,6 +902,7 @@ class AlarmEvent:
         """Say it in one line, for a log."""
         subject = {
             "quality": "the answers got worse",
+            "slice": "a part of the answers got worse",
             "input": "what comes in has changed",
             "judge": "the judge has changed, not the answers",
         }[self.kind]
@@ -925,7 +912,7 @@ class AlarmEvent:
         if self.span is not None:
             sentence += f"; {self.span.of(self.signal)}"
         side = "at least" if self.higher_is_better else "at most"
-        limit = _on_scale(self.objective, self.signal)
+        limit = on_scale(self.objective, self.signal)
         sentence += f"; the limit is {side} {limit}, by {self.judge}"
         if self.detail:
             sentence += f". {self.detail}"

@@ -196,8 +196,6 @@ class Versions:
             raised=True,
             at_s=self._worse[version],
             since_s=self._history.versions[version].first_s,
-            evidence_s=self._threshold_s,
-            threshold_s=self._threshold_s,
             objective=0.0,
             detail=_said(found),
         )

@@ -38,6 +38,10 @@ MAX_ATTRIBUTES: Final = 12
 
 CauseKind = PartKind | Literal["judge", "everywhere", "unknown"]
 
+Occasion = Literal["raised", "named", "on", "cleared"]
+"""`named`: a cause is named for the first time; `on`: it is still on after the hours of the
+setting."""
+
 Name = Annotated[str, AfterValidator(lambda name: printable(name)[:MAX_NAME])]
 Text = Annotated[str, AfterValidator(lambda text: printable(text)[:MAX_TEXT])]
 """Cleaned where the record is made: whatever way it leaves by, no control character does."""
@@ -300,18 +304,10 @@ class Incident(Part):
         kept = [each for each in ranked if different[each.said or each.id] is each]
         return self.model_copy(update={"answers": tuple(kept[:MAX_ANSWERS])})
 
-    def withheld(self, content: Content) -> Self:
-        """Return it without what a stricter policy withholds: answers, and names of documents."""
+    def is_permitted(self, content: Content) -> bool:
+        """Return whether a content policy permits what this incident keeps."""
         order = ("all", "hashed", "none")
-        if order.index(self.content) >= order.index(content):
-            return self
-        cause = self.cause
-        if cause.kind == "document":
-            cause = cause.model_copy(update={"name": ""})
-        parts = tuple(each for each in self.parts if each.kind != "document")
-        return self.model_copy(
-            update={"content": content, "answers": (), "parts": parts, "cause": cause}
-        )
+        return order.index(self.content) >= order.index(content)
 
 
 def alarm_of(state: AlarmState, now_s: float) -> IncidentAlarm:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final, Literal, Protocol
+from typing import Final
 
 from ragmonitor.causes import Explanation
 from ragmonitor.export.content import ContentPolicy
@@ -16,9 +16,11 @@ from ragmonitor.incidents.incident import (
     Incident,
     IncidentAlarm,
     NamedCause,
+    Occasion,
     alarm_of,
 )
 from ragmonitor.incidents.journal import Journal
+from ragmonitor.incidents.notices import Notifier
 from ragmonitor.records import AlarmEvent, Example, Report, Snapshot
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Clock, Exporter
@@ -35,24 +37,9 @@ MAX_SUSPECTS: Final = 50
 """Bad answers that are remembered for the next incident."""
 TRIES: Final = 20
 
-Occasion = Literal["raised", "named", "on", "cleared"]
-"""`named`: a cause is named for the first time; `on`: it is still on after the hours of the
-setting."""
 Explain = Callable[[str, float], Explanation]
 """From a signal, and when its rise began, to what stands out."""
 _Key = tuple[str, str]
-
-
-class Notices(Protocol):
-    """Tells people of incidents."""
-
-    def tell(self, occasion: Occasion, incident: Incident) -> None:
-        """Pass a notice on without waiting for the network."""
-        ...
-
-    def flush(self, timeout_s: float) -> bool:
-        """Wait for what is under way; return whether nothing is left."""
-        ...
 
 
 class IncidentKeeper(Exporter):
@@ -72,7 +59,7 @@ class IncidentKeeper(Exporter):
         explain: Explain | None = None,
         policy: ContentPolicy,
         is_judged: bool = True,
-        notices: Notices | None = None,
+        notices: Notifier | None = None,
         still_on_s: float = math.inf,
         now: Clock,
     ) -> None:

@@ -9,7 +9,6 @@ from ragmonitor.causes.signal_names import Language
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import Reply
 from ragmonitor.export.view.page import SAFE_HEADERS
-from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.rendering import Links, as_markdown, headline
 
@@ -51,18 +50,12 @@ class IncidentPages:
             records = [each.model_dump(mode="json") for each in self._journal.recent()]
             return _reply("application/json", compact_json({"incidents": records}))
         folder, _, id_ = name.partition("/")
-        if folder != PREFIX or not id_:
-            return None
         stem, _, suffix = id_.partition(".")
-        incident = self._journal.find(stem)
-        if incident is None:
-            return None
-        return self._one(incident, suffix, "zh" if query.get("lang", ["en"])[0] == "zh" else "en")
-
-    def _one(self, incident: Incident, suffix: str, language: Language) -> Reply | None:
-        if suffix == "json":
+        incident = self._journal.find(stem) if folder == PREFIX else None
+        if incident is not None and suffix == "json":
             return _reply("application/json", compact_json(incident.model_dump(mode="json")))
-        if suffix == "md":
+        if incident is not None and suffix == "md":
+            language: Language = "zh" if query.get("lang", ["en"])[0] == "zh" else "en"
             return _reply("text/markdown", as_markdown(incident, language, self._links))
         return None
 

@@ -29,8 +29,8 @@ class Kept(NamedTuple):
 class Journal:
     """Keeps incidents for all processes of a service.
 
-    Every method may raise `StoreUnavailableError`. Of incidents that a laxer content policy kept
-    only what this one allows is returned.
+    Every method may raise `StoreUnavailableError`. Incidents that a laxer content policy kept are
+    not returned.
     """
 
     def __init__(self, store: Store, content: Content = "all") -> None:
@@ -58,13 +58,11 @@ class Journal:
         return self._store.keep(KIND, OPEN, None, expected=kept.row)
 
     def strip(self) -> None:
-        """Take out of the store what an earlier policy kept and this one does not."""
+        """Take out of the store what an earlier policy kept and this one does not permit."""
         for key, row in self._store.rows(KIND).items():
-            kept = self._read(row)
-            if kept is not None and kept.content == self._content:
-                new = kept.model_dump_json().encode()
-                if new != row:
-                    self._store.keep(KIND, key, new, expected=row)
+            kept = self._parsed(row)
+            if kept is not None and not kept.is_permitted(self._content):
+                self._store.keep(KIND, key, None, expected=row)
 
     def recent(self) -> tuple[Incident, ...]:
         """Return the incidents, the newest first."""
@@ -84,8 +82,12 @@ class Journal:
         return next((each for each in incidents if each.id == id), None)
 
     def _read(self, row: bytes) -> Incident | None:
+        kept = self._parsed(row)
+        return kept if kept is not None and kept.is_permitted(self._content) else None
+
+    def _parsed(self, row: bytes) -> Incident | None:
         try:
-            return Incident.model_validate_json(row).withheld(self._content)
+            return Incident.model_validate_json(row)
         except ValidationError:
             # Its message quotes the record, texts included.
             record_problem("incident", "an incident of the store cannot be read and is left out")

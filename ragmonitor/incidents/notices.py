@@ -9,13 +9,12 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import Final, Protocol
+from typing import Any, Final
 
 from opentelemetry import context
 
 from ragmonitor.causes.signal_names import Language
-from ragmonitor.incidents.incident import Incident
-from ragmonitor.incidents.incident_keeper import Occasion
+from ragmonitor.incidents.incident import Incident, Occasion
 from ragmonitor.incidents.rendering import headline
 from ragmonitor.incidents.wording import Wording
 from ragmonitor.runtime.apart import EXECUTOR
@@ -36,19 +35,6 @@ _LOGGERS: Final = ("apprise", "urllib3.connectionpool")
 
 Lost = Callable[[str, int], None]
 """Takes why notices did not arrive, and how many."""
-
-
-class Plugin(Protocol):
-    """The object that apprise makes of an address."""
-
-    @property
-    def service_name(self) -> object:
-        """The name of the service; it holds no secret."""
-        ...
-
-    def notify(self, *, body: str, title: str) -> bool:
-        """Send it, and return whether it was taken; may wait for the network."""
-        ...
 
 
 class Notifier:
@@ -151,14 +137,14 @@ class Notifier:
             self._lost(reason, 1)
 
 
-def _plugin(url: str, n: int) -> Plugin:
+def _plugin(url: str, n: int) -> Any:
     """Return what sends to an address.
 
     Raises:
         MissingExtraError: apprise is not installed.
         SettingsError: It is none.
     """
-    plugin: Plugin | None = None
+    plugin = None
     # Its plugins import what Python deprecates; where warnings are errors none would load.
     with silenced(_LOGGERS), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from typing import Final
 
 from ragmonitor.causes.signal_names import Language, number, signal_name
 from ragmonitor.incidents import texts_en, texts_zh
 from ragmonitor.incidents.incident import IncidentAlarm, Rate
-from ragmonitor.records import is_difference
+from ragmonitor.records import is_difference, on_scale
 
 _TEXTS: Final = {"en": texts_en.TEXTS, "zh": texts_zh.TEXTS}
 
@@ -46,10 +45,7 @@ class Wording:
 
     def mean(self, value: float, signal: str) -> str:
         """Return a mean of a signal: a difference with its sign, as the page has it."""
-        if not is_difference(signal) or not math.isfinite(value):
-            return number(value, signal)
-        shift = round(2 * value - 1, 2)
-        return f"{shift:+.2f}" if shift else "0.00"
+        return on_scale(value, signal) if is_difference(signal) else number(value, signal)
 
     def bound(self, alarm: IncidentAlarm) -> str:
         """Return an alarm's limit."""

@@ -58,15 +58,11 @@ def assembled(
 ) -> list[Received]:
     """Return the interactions of one trace.
 
-    Spans that enclose themselves are left out.
-
     Args:
         held: The spans that have come.
         is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
     """
     by_id = {span.span_id: span for span in held}
-    for span_id in _in_rings(by_id):
-        by_id.pop(span_id, None)
     spans = {span_id: span_record(span) for span_id, span in by_id.items()}
     _stand_in_for_missing(spans)
     _align_clocks(spans, by_id)
@@ -77,21 +73,6 @@ def assembled(
 def _attributes(tree: FinishedTree, held: Mapping[str, HeldSpan]) -> Mapping[str, str]:
     root = held.get(tree.root.span_id) or held[tree.steps[0].span.span_id]
     return root.process.attributes
-
-
-def _in_rings(held: Mapping[str, HeldSpan]) -> set[str]:
-    """Return the ids of spans that enclose themselves, and of what is below them."""
-    children: dict[str, list[str]] = {}
-    for span in held.values():
-        above = span.parent_id if span.parent_id in held else ""
-        children.setdefault(above, []).append(span.span_id)
-    sound: set[str] = set()
-    pending = children.pop("", [])
-    while pending:
-        span_id = pending.pop()
-        sound.add(span_id)
-        pending += children.get(span_id, ())
-    return held.keys() - sound
 
 
 def _stand_in_for_missing(spans: dict[str, SpanRecord]) -> None:

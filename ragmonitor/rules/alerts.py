@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from ragmonitor.rules.model import PREFIX, Alert, Scope, gained
 from ragmonitor.rules.recording import OUTRANKED
-from ragmonitor.rules.texts import Language, text_of
 from ragmonitor.semconv import metrics as names
 
 WORKER_UNSEEN_S: Final = 120
@@ -25,11 +24,11 @@ OVERVIEW: Final[Mapping[str, Any]] = {"dashboard": "overview", "has_incident": T
 INVESTIGATE: Final[Mapping[str, Any]] = {"dashboard": "investigate", "variables": BY_JUDGE}
 
 
-def quality(scope: Scope, language: Language) -> tuple[Alert, ...]:
+def quality(scope: Scope) -> tuple[Alert, ...]:
     """Return the alerts on answers that got worse, by the monitor's alarms."""
 
     def alarm(name: str, *matchers: str, **fields: Any) -> Alert:
-        return _alert(name, language, _raised(scope, *matchers), lasts="0m", **fields)
+        return _alert(name, _raised(scope, *matchers), lasts="0m", **fields)
 
     return (
         alarm(
@@ -54,7 +53,7 @@ def quality(scope: Scope, language: Language) -> tuple[Alert, ...]:
     )
 
 
-def judging(scope: Scope, language: Language) -> tuple[Alert, ...]:
+def judging(scope: Scope) -> tuple[Alert, ...]:
     """Return the alerts on the judge, its budget and what it needs to alarm."""
     readings = f"{names.JUDGE_SECONDS}_count"
     failed = scope.pick(readings, 'outcome!~"ok|cached"')
@@ -63,7 +62,6 @@ def judging(scope: Scope, language: Language) -> tuple[Alert, ...]:
     return (
         _alert(
             "JudgeDown",
-            language,
             "max by (service, judge) "
             f"(min_over_time({scope.pick(names.JUDGE_BREAKER_STATE)}[5m])) > 0\n"
             "or\n"
@@ -81,7 +79,6 @@ def judging(scope: Scope, language: Language) -> tuple[Alert, ...]:
         ),
         _alert(
             "JudgeDrift",
-            language,
             _raised(scope, 'kind="judge"'),
             lasts="0m",
             has_incident=True,
@@ -89,7 +86,6 @@ def judging(scope: Scope, language: Language) -> tuple[Alert, ...]:
         ),
         _alert(
             "BudgetExhausted",
-            language,
             f"{level}\n"
             "< on (service, unit) group_left ()\n"
             f"min by (service, unit) ({scope.pick(names.EXPECTED_COST)})\n"
@@ -99,7 +95,6 @@ def judging(scope: Scope, language: Language) -> tuple[Alert, ...]:
         ),
         _alert(
             "NotArmed",
-            language,
             f"group by (service) ({scope.pick(f'{names.BUILD_INFO}_info')})\n"
             "unless on (service)\n"
             f"group by (service) ({scope.pick(names.ALARM_OBJECTIVE, HALLUCINATION)})",
@@ -110,7 +105,7 @@ def judging(scope: Scope, language: Language) -> tuple[Alert, ...]:
     )
 
 
-def operation(scope: Scope, language: Language) -> tuple[Alert, ...]:
+def operation(scope: Scope) -> tuple[Alert, ...]:
     """Return the alerts on answers that are lost before they are scored, and on missing data."""
     evaluations = f"{names.EVALUATIONS}_total"
     incomplete = scope.pick(evaluations, 'outcome="capture_incomplete"')
@@ -121,43 +116,38 @@ def operation(scope: Scope, language: Language) -> tuple[Alert, ...]:
     return (
         _alert(
             "AnswersDropped",
-            language,
             "sum by (service, reason) "
             f"{gained(scope, names.DROPPED, '15m', f'reason!~{SENT}')}\n"
             f"/ on (service) group_left ()\n{arrived}\n> 0.01",
         ),
         _alert(
             "CaptureIncomplete",
-            language,
             f"{incomplete}\n/ sum by (service) (increase({every}[1h]) > 0)\n> 0.05\n"
             f"and\n{incomplete} >= 5",
             lasts="10m",
         ),
         _alert(
             "DeliveryFailing",
-            language,
             f"sum by (service, reason) {gained(scope, names.DROPPED, '15m', f'reason=~{SENT}')}\n"
             f"> on (service) group_left ()\n(0.01 * {arrived})",
         ),
         _alert(
             "WorkerFailing",
-            language,
             f"max by (service) (time() - {scope.pick(names.WORKER_SEEN)}) > {WORKER_UNSEEN_S}\n"
             "or\n"
             f"sum by (service) {gained(scope, names.INTERNAL_ERRORS, '1h')} > 0",
             lasts="0m",
         ),
-        _alert("Absent", language, _absent(scope), lasts="10m"),
+        _alert("Absent", _absent(scope), lasts="10m"),
     )
 
 
-def fleet(scope: Scope, language: Language) -> tuple[Alert, ...]:
+def fleet(scope: Scope) -> tuple[Alert, ...]:
     """Return the alert on a stream and what works on it."""
     up = scope.pick(names.STREAM_UP)
     return (
         _alert(
             "FleetFailing",
-            language,
             f"min by (service) ({up}) == 0\n"
             "or\n"
             f"max by (service) ({scope.pick(names.STREAM_OLDEST_SECONDS)}) > {MAX_AGE_S}\n"
@@ -168,7 +158,7 @@ def fleet(scope: Scope, language: Language) -> tuple[Alert, ...]:
     )
 
 
-def receive(scope: Scope, language: Language) -> tuple[Alert, ...]:
+def receive(scope: Scope) -> tuple[Alert, ...]:
     """Return the alert on `ragmonitor receive`."""
 
     def share(what: str, outcomes: str) -> str:
@@ -183,7 +173,6 @@ def receive(scope: Scope, language: Language) -> tuple[Alert, ...]:
     return (
         _alert(
             "SpansRefused",
-            language,
             f"{share('requests', REFUSED)}\n> 0.05\n"
             f"or\n{share('traces', 'too_large|unreadable')}\n> 0.01\n"
             f"or\n{share('traces', 'none')}\n> 0.99",
@@ -192,11 +181,8 @@ def receive(scope: Scope, language: Language) -> tuple[Alert, ...]:
     )
 
 
-def _alert(name: str, language: Language, expr: str, **fields: Any) -> Alert:
-    summary, description = text_of(name, language)
-    return Alert(
-        name=f"{PREFIX}{name}", expr=expr, summary=summary, description=description, **fields
-    )
+def _alert(name: str, expr: str, **fields: Any) -> Alert:
+    return Alert(name=f"{PREFIX}{name}", expr=expr, **fields)
 
 
 def _raised(scope: Scope, *matchers: str) -> str:

@@ -32,10 +32,6 @@ class Alert:
 
     name: str
     expr: str
-    summary: str
-    """Without numbers or names, so that it is the same text every time."""
-    description: str
-    """At most 300 characters once its numbers stand in it."""
     lasts: str = "5m"
     """For how long it must hold before it fires; `0m`: at once."""
     severity: str = "warning"
@@ -52,8 +48,8 @@ class Alert:
         """Its place on the runbook: `hallucination-spike` for RagMonitorHallucinationSpike."""
         return re.sub(r"(?<!^)(?=[A-Z])", "-", self.name.removeprefix(PREFIX)).lower()
 
-    def annotations(self, runbook_url: str, dashboard_url: str) -> dict[str, str]:
-        """Return the texts and links of the alert."""
+    def links(self, runbook_url: str, dashboard_url: str) -> dict[str, str]:
+        """Return the links of the alert, as annotations."""
         # Without the label it would choose a judge of no name, and every panel would be empty.
         query = "".join(
             f"{{{{ with $labels.{label} }}}}var-{name}={{{{ . | urlquery }}}}&{{{{ end }}}}"
@@ -61,8 +57,6 @@ class Alert:
         )
         board = f"{dashboard_url.rstrip('/')}/d/ragmonitor-{self.dashboard}"
         return {
-            "summary": self.summary,
-            "description": self.description,
             "dashboard_url": f"{board}?{query}from=now-6h&to=now",
             "runbook_url": f"{runbook_url}#{self.anchor}",
         } | ({"incident_url": INCIDENT_URL} if self.has_incident else {})

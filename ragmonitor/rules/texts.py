@@ -58,8 +58,12 @@ class Texts(NamedTuple):
     """The texts of one alert."""
 
     summary: str
+    """Without numbers or names, so that it is the same text every time."""
     description: str
-    """`%(name)s` is filled by `text_of`, and `%%` is a percent sign."""
+    """At most 300 characters once its numbers stand in it.
+
+    `%(name)s` is filled by `text_of`, and `%%` is a percent sign.
+    """
     summary_zh: str
     description_zh: str
 

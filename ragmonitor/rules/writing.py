@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ragmonitor.rules import alerts
-from ragmonitor.rules.model import Alert, Group, Recording, Scope
+from ragmonitor.rules.model import PREFIX, Alert, Group, Recording, Scope
 from ragmonitor.rules.recording import recording_groups
-from ragmonitor.rules.texts import Language
+from ragmonitor.rules.texts import Language, text_of
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 
 DEFAULT_RUNBOOK_URL: Final = {"en": "docs/runbook.md", "zh": "docs/zh/runbook.md"}
@@ -64,13 +64,13 @@ def groups(options: RuleOptions) -> tuple[Group, ...]:
     Raises:
         SettingsError: An alert is to be left out that there is not.
     """
-    scope, prefix, language = Scope(options.services), options.name, options.language
+    scope, prefix = Scope(options.services), options.name
     alerting = {
-        "quality": alerts.quality(scope, language),
-        "judging": alerts.judging(scope, language),
-        "operation": alerts.operation(scope, language),
-        "fleet": alerts.fleet(scope, language) if options.has_fleet else (),
-        "receive": alerts.receive(scope, language) if options.has_receiver else (),
+        "quality": alerts.quality(scope),
+        "judging": alerts.judging(scope),
+        "operation": alerts.operation(scope),
+        "fleet": alerts.fleet(scope) if options.has_fleet else (),
+        "receive": alerts.receive(scope) if options.has_receiver else (),
     }
     known = {alert.name for each in alerting.values() for alert in each}
     if unknown := options.without - known:
@@ -145,11 +145,16 @@ def _content(rule: Recording | Alert, options: RuleOptions) -> dict[str, Any]:
     if isinstance(rule, Recording):
         return {"record": rule.record, "expr": rule.expr}
     severity = options.severities.get(rule.severity, rule.severity)
+    summary, description = text_of(rule.name.removeprefix(PREFIX), options.language)
     runbook_url = options.runbook_url or DEFAULT_RUNBOOK_URL[options.language]
     return {
         "alert": rule.name,
         "expr": rule.expr,
         "for": rule.lasts,
         "labels": {"severity": severity, **rule.labels, **options.labels},
-        "annotations": rule.annotations(runbook_url, options.dashboard_url),
+        "annotations": {
+            "summary": summary,
+            "description": description,
+            **rule.links(runbook_url, options.dashboard_url),
+        },
     }

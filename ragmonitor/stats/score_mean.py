@@ -69,7 +69,6 @@ class ScoreMean:
             lower=min(mean, lower),
             upper=max(mean, upper),
             effective_n=n / effect,
-            efficiency=effect,
         )
 
     def _grading(self) -> float:

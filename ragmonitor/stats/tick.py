@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ragmonitor.records import Estimate
 from ragmonitor.stats.alarm import Alarm, Event
 from ragmonitor.stats.beta import clopper_pearson
 from ragmonitor.stats.comparison import (
@@ -27,7 +28,7 @@ from ragmonitor.stats.comparison import (
     e_bh,
     e_value,
 )
-from ragmonitor.stats.interval import Coverage, Estimate, coverage, estimate
+from ragmonitor.stats.interval import Coverage, coverage, estimate
 from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
 from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge

@@ -59,8 +59,6 @@ def filled(text: Any) -> PrometheusExporter:
             raised=True,
             at_s=1.0,
             since_s=0.0,
-            evidence_s=1.0,
-            threshold_s=1.0,
             objective=0.1,
         )
     )

@@ -8,13 +8,14 @@ from typing import Any
 from ragmonitor.causes import Explanation, NamedPart
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents import Incident, IncidentKeeper, Journal
-from ragmonitor.incidents.incident_keeper import Occasion
+from ragmonitor.incidents.incident import Occasion
 from ragmonitor.records import (
     AlarmEvent,
     AlarmSpan,
     AlarmState,
     Assessment,
     Chunk,
+    Estimate,
     Example,
     Interaction,
     JudgeIdentity,
@@ -24,7 +25,6 @@ from ragmonitor.records import (
     SpanReference,
     Verdict,
 )
-from ragmonitor.stats.interval import Estimate
 from ragmonitor.store import Memory, Store
 
 START_S = 1_800_000_000.0
@@ -45,8 +45,6 @@ def raised(signal: str = "hallucination", *, at_s: float = START_S, **changes: A
         "raised": True,
         "at_s": at_s,
         "since_s": at_s - 120,
-        "evidence_s": 40 * DAY_S,
-        "threshold_s": 30 * DAY_S,
         "objective": 0.05,
         "span": AlarmSpan(since_s=at_s - 110, scored=80, mean=0.41, bad=33, before=0.03),
     }
@@ -218,7 +216,7 @@ class Scene:
                 signal=event.signal,
                 judge=event.judge,
                 kind=event.kind,
-                evidence_s=event.evidence_s,
+                evidence_s=30 * DAY_S,
                 active=True,
                 since_s=event.at_s,
                 rising_since_s=event.since_s,

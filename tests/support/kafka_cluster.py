@@ -33,9 +33,9 @@ class KafkaCluster:
         if hasattr(library, "rd_kafka_mock_group_initial_rebalance_delay_ms"):  # newer than 2.4
             library.rd_kafka_mock_group_initial_rebalance_delay_ms(handle, 0)
 
-    def url(self, topic: str, *, partitions: int = 1) -> str:
+    def url(self, topic: str) -> str:
         """Create a topic, and return its address."""
-        self._library.rd_kafka_mock_topic_create(self._handle, topic.encode(), partitions, 1)
+        self._library.rd_kafka_mock_topic_create(self._handle, topic.encode(), 1, 1)
         return f"kafka://{self.brokers}/{topic}"
 
 

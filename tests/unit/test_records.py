@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.records import (
+    AlarmKind,
     SentenceVerdict,
     Severity,
     Verdict,
 )
+from tests.support.incidents import raised
 from tests.support.stories import assessment
+
+
+@pytest.mark.parametrize("kind", get_args(AlarmKind))
+def test_an_alarm_of_each_kind_has_its_line_in_the_log(kind: AlarmKind) -> None:
+    """With its limit, and since when."""
+    told = str(raised(kind=kind))
+    assert "; 33 of 80 scored answers" in told.replace("UTC, ", "UTC; ")
+    assert told.endswith("; 0.03 before; the limit is at most 0.05, by model")
 
 
 @given(

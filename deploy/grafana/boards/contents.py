@@ -38,18 +38,6 @@ def shown(series: str, selector: str, by: str = "service") -> str:
     return f"avg by ({by}) ({series}{{{selector}}})"
 
 
-def evidence_share(by: str, least: float, most: float) -> str:
-    """Return the expression of evidence as a share of the threshold, within bounds.
-
-    Beyond the threshold the number says nothing more: an alarm is raised at 1. A logarithmic axis
-    has no 0.
-    """
-    evidence = f"max by ({by}) (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
-    threshold = f"max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}})"
-    share = f"{evidence} / on (service) group_left () {threshold}"
-    return f"clamp({share}, {least:g}, {most:g})"
-
-
 def mean_of_all(signal: str) -> str:
     """Return the expression of the mean of a signal that needs no judge, over all processes.
 
@@ -79,15 +67,6 @@ def gained(series: str, by: str) -> str:
 def per_minute(series: str, by: str, selector: str) -> str:
     """Return the expression of a counter's rate, per minute."""
     return f"60 * sum by ({by}) (rate({series}{{{selector}}}{RATE}))"
-
-
-def quantiles(series: str, by: str) -> list[Query]:
-    """Return half and 95 % of a histogram of seconds."""
-    rates = f"sum by ({by}, le) (rate({series}_bucket{{{SERVICE}}}{RATE}))"
-    return [
-        (f"histogram_quantile({quantile}, {rates})", f"{{{{{by}}}}} · {name}")
-        for quantile, name in (("0.5", "p50"), ("0.95", "p95"))
-    ]
 
 
 def alone(expr: str) -> Query:
@@ -264,18 +243,8 @@ OVERVIEW = board(
             ),
             f"sum by (service) ({BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}))",
             unit="none",
+            width=8,
             thresholds=((None, GREEN), (1, RED)),
-            links=LEADS_ON,
-        ),
-        stat(
-            Words("How near is an alarm?", "离告警还有多远？"),
-            Words(
-                "The strongest evidence, in percent of the threshold. At 100 % an alarm is raised.",
-                "最强的证据，占告警阈值的百分比。达到 100 % 即告警。",
-            ),
-            evidence_share("service", 0, 1),
-            unit="percentunit",
-            thresholds=((None, GREEN), (0.33, ORANGE), (1, RED)),
             links=LEADS_ON,
         ),
         stat(
@@ -288,6 +257,7 @@ OVERVIEW = board(
             "sum by (service) (increase(ragmonitor_judged_answers_total"
             f'{{{JUDGED}, signal="hallucination"}}[$window]))',
             unit="short",
+            width=8,
             thresholds=((None, RED), (5, ORANGE), (20, GREEN)),
         ),
         stat(
@@ -298,6 +268,7 @@ OVERVIEW = board(
             ),
             f"time() - max by (service) (ragmonitor_last_score_timestamp_seconds{{{JUDGED}}})",
             unit="s",
+            width=8,
             thresholds=((None, GREEN), (900, ORANGE), (3600, RED)),
         ),
         band(
@@ -375,10 +346,14 @@ OVERVIEW = board(
 # --- investigate ----------------------------------------------------------------------------------
 
 RAISED = f"{BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}) == 1"
+RATES = f"rate(ragmonitor_interaction_seconds_bucket{{{SERVICE}}}{RATE})"
+SECONDS = f"histogram_quantile(%s, sum by (service, le) ({RATES}))"
 ANSWER_COST = " / ".join(
     f"sum by (service) (increase(ragmonitor_answer_cost_usd_{of}{{{SERVICE}}}[$window]))"
     for of in ("sum", "count")
 )
+EVIDENCE = f"max by (service, signal, kind) (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
+THRESHOLD = f"max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}})"
 SINCE = f"ragmonitor_alarm_since_timestamp_seconds{{{SERVICE}}}"
 RAISED_SINCE = f"1000 * {BY_ALARM} ({SINCE}) and ({RAISED})"
 TO_INCIDENT = [
@@ -415,7 +390,8 @@ INVESTIGATE = board(
                 "评审先动：先查评审，再信质量告警。",
             ),
             (
-                evidence_share("service, signal, kind", 0.001, 2),
+                # Beyond the threshold the number says nothing more; a logarithmic axis has no 0.
+                f"clamp({EVIDENCE} / on (service) group_left () {THRESHOLD}, 0.001, 2)",
                 "{{service}} · {{kind}} · {{signal}}",
             ),
             least=0.001,
@@ -535,7 +511,8 @@ INVESTIGATE = board(
                 "从提问到最后一个 Token：一半以及 95 % 不超过此值。圆点是单次交互：点击打开链路，"
                 "查看慢在哪一步。",
             ),
-            *quantiles("ragmonitor_interaction_seconds", "service"),
+            (SECONDS % "0.5", "{{service}} · p50"),
+            (SECONDS % "0.95", "{{service}} · p95"),
             unit="s",
             exemplars=True,
         ),
@@ -659,16 +636,6 @@ PIPELINE = board(
             width=8,
         ),
         lines(
-            Words("How long does the judge take?", "评审要多久？"),
-            Words(
-                "Half, and 95 % of the readings took at most this long, by judge.",
-                "一半以及 95 % 的评审耗时不超过此值，按评审。",
-            ),
-            *quantiles("ragmonitor_judge_seconds", "judge"),
-            unit="s",
-            width=8,
-        ),
-        lines(
             Words("Does the judge still judge as it did?", "评审的标准变了吗？"),
             Words(
                 "Share of the reference answers on which the judge's verdict has changed. A rise:"
@@ -677,7 +644,6 @@ PIPELINE = board(
             ),
             alone(shown("ragmonitor_anchor_flip_rate", JUDGED)),
             empty=Words("No reference answers yet", "还没有参考样例"),
-            width=8,
         ),
         lines(
             Words("How many answers wait?", "多少回答在等待？"),
@@ -695,7 +661,6 @@ PIPELINE = board(
                 Words("{{service}} · stream", "{{service}} · 流"),
             ),
             unit="short",
-            width=8,
         ),
     ),
     row(
