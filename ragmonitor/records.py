@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from html import escape
 from textwrap import shorten
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """The end of an interaction. `partial`: a stream that was closed before its end."""
@@ -742,12 +742,11 @@ class Totals:
     judged: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A windowed mean and what may be said of it."""
+class Estimate(NamedTuple):
+    """A mean of all answers to which a signal applies, and what may be said of it; 0 to 1."""
 
     mean: float
-    """The mean of the answers that were observed."""
+    """Of the answers that were observed."""
     lower: float
     """Lower end of the 95 % interval of the mean of *all* answers of the window: what was not
     observed counts as the best or worst that it may have been."""
@@ -755,11 +754,15 @@ class Estimate:
     effective_n: float
     """The number of answers that, drawn at random and judged, would tell as much as those
     observed."""
+    judged: float = 0.0
+    """Verdicts behind it; 0: it is not told."""
     coverage: float = 1.0
     """Share of the window's answers that were observed, 0 to 1."""
-    efficiency: float = 1.0
-    """Judged answers needed, relative to a plain random sample: below 1 the built-in judge saves
-    some."""
+
+    @property
+    def standard_error(self) -> float:
+        """Half of the interval, in standard errors of a normal law."""
+        return (self.upper - self.lower) / (2 * 1.959964)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

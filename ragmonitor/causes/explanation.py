@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from ragmonitor.causes.history import Event
-from ragmonitor.stats.interval import Estimate, estimate
+from ragmonitor.records import Estimate
+from ragmonitor.stats.interval import estimate
 from ragmonitor.stats.sums import ANSWERS
 from ragmonitor.store import Rows
 

@@ -63,7 +63,7 @@ def estimate_record(estimate: Estimate) -> dict[str, float]:
     """Return a mean, its interval and what they rest on."""
     return {
         name: round(value, 1 if name == "effective_n" else 5)
-        for name, value in asdict(estimate).items()
+        for name, value in estimate._asdict().items()
     }
 
 

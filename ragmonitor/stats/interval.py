@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
+from ragmonitor.records import Estimate
 from ragmonitor.stats.beta import beta_quantile, t_quantile
 from ragmonitor.stats.sums import (
     ANSWERS,
@@ -31,26 +32,6 @@ SESSION_CORRELATION: Final = 0.1
 """The intraclass correlation that is assumed of sessions until verdicts say otherwise."""
 MIN_COVERAGE: Final = 0.5
 _NORMAL: Final = NormalDist()
-
-
-class Estimate(NamedTuple):
-    """A mean of all answers to which the signal applies; 0 to 1."""
-
-    mean: float
-    """Of what was observed."""
-    lower: float
-    upper: float
-    """The 95 % interval of all answers, whatever those were that were not observed."""
-    effective_n: float
-    """The size of a simple random sample that would say as much."""
-    judged: float
-    coverage: float
-    """The share of the answers that the mean speaks of."""
-
-    @property
-    def standard_error(self) -> float:
-        """Half of the interval, in standard errors of a normal law."""
-        return (self.upper - self.lower) / (2 * 1.959964)
 
 
 class Coverage(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, Literal, NamedTuple
 
-from ragmonitor.stats.interval import Estimate
+from ragmonitor.records import Estimate
 
 BOUND: Final = math.log(19)
 """Of the log likelihood ratio: either conclusion is wrong for one in twenty."""

@@ -69,7 +69,7 @@ class ScoreMean:
             lower=min(mean, lower),
             upper=max(mean, upper),
             effective_n=n / effect,
-            efficiency=effect,
+            judged=n,
         )
 
     def _grading(self) -> float:

@@ -18,7 +18,6 @@ from ragmonitor.records import (
     AlarmSpan,
     AlarmState,
     CompletedAnswer,
-    Estimate,
     Example,
     GaugeValue,
     GoldenAnswer,
@@ -36,7 +35,6 @@ from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import logger, record_problem
 from ragmonitor.runtime.lock_slices import give_back
 from ragmonitor.semconv import metrics
-from ragmonitor.stats import interval
 from ragmonitor.stats import tick as ticking
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
@@ -485,7 +483,7 @@ class Statistics:
             threshold_s=threshold_s,
             objective=stream.on_its_scale(shown.objective) or 0.0,
             higher_is_better=stream.higher_is_better,
-            estimate=None if hour is None else _recorded(hour.estimate),
+            estimate=None if hour is None else hour.estimate,
             examples=tuple(worst),
             span=self._span(stream, shown),
         )
@@ -619,7 +617,7 @@ class Statistics:
                     yield WindowedMean(
                         key=key,
                         window=window,
-                        estimate=_recorded(estimate),
+                        estimate=estimate,
                         judged=covered.judged,
                         coverage=covered.observed,
                         missing=covered.missing,
@@ -719,17 +717,3 @@ class Statistics:
             self.store.close()
         except StoreUnavailableError as error:
             record_problem("state", f"{error}: what was added last is lost")
-
-
-def _recorded(found: interval.Estimate | None) -> Estimate | None:
-    """Return an estimate as records have it."""
-    if found is None:
-        return None
-    return Estimate(
-        mean=found.mean,
-        lower=found.lower,
-        upper=found.upper,
-        effective_n=found.effective_n,
-        coverage=found.coverage,
-        efficiency=found.judged / found.effective_n if found.effective_n > 0 else 1.0,
-    )

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ragmonitor.records import Estimate
 from ragmonitor.stats.alarm import Alarm, Event
 from ragmonitor.stats.beta import clopper_pearson
 from ragmonitor.stats.comparison import (
@@ -27,7 +28,7 @@ from ragmonitor.stats.comparison import (
     e_bh,
     e_value,
 )
-from ragmonitor.stats.interval import Coverage, Estimate, coverage, estimate
+from ragmonitor.stats.interval import Coverage, coverage, estimate
 from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
 from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge
@@ -119,12 +120,6 @@ class Mean(NamedTuple):
         covered = coverage(row)
         return None if covered is None else cls(covered, estimate(row))
 
-    @classmethod
-    def load(cls, row: Sequence[Any]) -> Mean:
-        """Return what was kept as JSON."""
-        covered, known = row
-        return cls(Coverage(*covered), None if known is None else Estimate(*known))
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -189,7 +184,7 @@ class Tick:
         if version != self._known.version:
             self._load(version, state)
         known = self._known
-        shown = {s: Shown(*each) for s, each in json.loads(known.shown or b"{}").items()}
+        shown = msgspec.json.decode(known.shown or b"{}", type=dict[str, Shown])
         return Evaluation(self._store.now(), (), shown, known.means)
 
     def run(self, *, is_due: bool = False) -> Evaluation | None:
@@ -234,7 +229,7 @@ class Tick:
             elif kind == "rise":
                 known.suspicions[key] = msgspec.msgpack.decode(row, type=Suspicion)
             elif kind == "window":
-                known.means[key] = {s: Mean.load(each) for s, each in json.loads(row).items()}
+                known.means[key] = msgspec.json.decode(row, type=dict[str, Mean])
         self._objectives = {}
 
     def _evaluate(self, known: _Known, now_s: float, *, is_due: bool) -> Evaluation | None:
@@ -275,7 +270,7 @@ class Tick:
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last, names)
         moves, drops = self._folding(now_s, names, last, is_minute=is_minute)
-        shown = json.dumps(alarms).encode()
+        shown = msgspec.json.encode(alarms)
         if shown != known.shown:
             rows["states"] = known.shown = shown
         known.state = state | {
@@ -357,7 +352,7 @@ class Tick:
             if not is_minute:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
-            rows[f"window:{name}"] = json.dumps(found).encode()
+            rows[f"window:{name}"] = msgspec.json.encode(found)
 
     def _add_hours(self, day: Rows, now_s: float) -> None:
         """Add the folded hours; those that are older than two are read once in ten minutes."""

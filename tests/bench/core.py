@@ -25,9 +25,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from ragmonitor.records import Estimate  # noqa: E402
 from ragmonitor.stats.alarm import Alarm  # noqa: E402
 from ragmonitor.stats.comparison import compare_block, difference, e_bh, e_value  # noqa: E402
-from ragmonitor.stats.interval import Estimate, estimate  # noqa: E402
+from ragmonitor.stats.interval import estimate  # noqa: E402
 from ragmonitor.stats.judge_change import Rereads, judge_or_application  # noqa: E402
 from ragmonitor.stats.prediction import Calibration  # noqa: E402
 from ragmonitor.stats.sums import (  # noqa: E402

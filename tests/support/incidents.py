@@ -15,6 +15,7 @@ from ragmonitor.records import (
     AlarmState,
     Assessment,
     Chunk,
+    Estimate,
     Example,
     Interaction,
     JudgeIdentity,
@@ -24,7 +25,6 @@ from ragmonitor.records import (
     SpanReference,
     Verdict,
 )
-from ragmonitor.stats.interval import Estimate
 from ragmonitor.store import Memory, Store
 
 START_S = 1_800_000_000.0

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ragmonitor.stats.interval import Estimate
+from ragmonitor.records import Estimate
 from ragmonitor.stats.judge_change import Rereads, judge_or_application, rise_at_least
 
 
