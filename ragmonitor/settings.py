@@ -442,10 +442,9 @@ class EstimationSettings(Group):
     place = "estimation"
 
     group_by: Names = option(
-        ("language", "model", "latency_s"),
+        ("language", "model"),
         "Parts of the traffic that get a hallucination rate of their own: 'language', "
-        "'model', 'latency_s' (bands of the time to the last token), or attributes of interactions "
-        "(route, version, ...); 'none' for nothing.",
+        "'model', or attributes of interactions (route, version, ...); 'none' for nothing.",
     )
     compare_by: Names = option(
         ("service_version",),

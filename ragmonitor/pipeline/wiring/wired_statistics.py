@@ -30,8 +30,6 @@ from ragmonitor.stats.signals import (
 from ragmonitor.stats.streams import Stream, streams
 from ragmonitor.store import DAY_S, Memory, Store, open_store
 
-DRIFT_REFERENCE_SIZE: Final = 2_000
-"""Retrievals that later ones are compared with."""
 REFERENCE_ANSWERS_PER_DAY: Final = 20
 """Old answers that the judge reads again each day."""
 
@@ -70,7 +68,7 @@ def estimates_of(
     watching = _watching(settings, name, judge, higher_is_better)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
-        RetrievalDrift(size=DRIFT_REFERENCE_SIZE, store=store),
+        RetrievalDrift(store),
         _causes(settings, store, watching, higher_is_better),
         PeoplesFeedback(store),
     ]
