@@ -20,7 +20,6 @@ from ragmonitor.records import (
     evaluator_name,
 )
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.beta import beta_cdf
 from ragmonitor.stats.golden_history import Level, ScoreHistory, level_of, share_of
 from ragmonitor.stats.kept_rows import KeptRows
 from ragmonitor.stats.parts import Observation, Part
@@ -41,8 +40,6 @@ SHARES: Final = (0.4, 0.15, 0.15, 0.15, 0.15)
 availability, then reference answers."""
 MIN_OWN_SCORE: Final = 0.75
 """Correctness of the reference answer beside itself, below which the judge cannot read it."""
-MANY_FLIPS: Final = 0.001
-"""Probability of so many flips at once, below which the judge is named."""
 MAX_QUESTIONS: Final = 5_000
 """Questions with a history; the one asked longest ago gives way."""
 GONE_AFTER_ROUNDS: Final = 5
@@ -234,18 +231,6 @@ class GoldenQuestions(Part):
         observed, self._observed = self._observed, []
         return observed
 
-    @property
-    def cause(self) -> str:
-        """The cause of a fall, if it is known: `judge`, or else `none`.
-
-        The judge is as long as so many reference answers fail that did not, that a judge who
-        contradicts itself as seldom as `FLIPS_OBJECTIVE` would do so once in a thousand looks.
-        """
-        flips = [not each.reference for each in self._kept.rows.values() if each.first_reference]
-        k, n = sum(flips), len(flips)
-        has_flipped = k > 0 and beta_cdf(FLIPS_OBJECTIVE, k, n - k + 1) < MANY_FLIPS
-        return "judge" if has_flipped else "none"
-
     # --- showing --------------------------------------------------------------------------------
 
     def gauges(self) -> Iterable[GaugeValue]:
@@ -297,7 +282,6 @@ class GoldenQuestions(Part):
         return {
             "goldens": {
                 "questions": len(rows),
-                "cause": self.cause,
                 "answer_correctness": None if level is None else list(level),
                 "faults": sum(bool(row["fault"]) for row in rows),
                 "worst": rows[:MAX_SHOWN],
