@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import errno
 import logging
-import math
 import re
 import threading
-import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -45,11 +43,6 @@ logger = _Logger(logging.getLogger("ragmonitor"), {})
 errors: Counter[str] = Counter()
 """Errors so far in this process, by stage."""
 
-UNKEPT_PAUSE_S: Final = 3_600.0
-"""A place of states that fails is logged so often."""
-
-_unkept_s: dict[str, float] = {}
-"""The time when a place of states was last logged, in seconds of `time.monotonic`."""
 _logged: set[Hashable] = set()
 _MAX_LOGGED = 200
 _MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
@@ -226,36 +219,6 @@ def record_outage(error: Exception) -> None:
         f"{reason(error)}; answers wait meanwhile, and ragmonitor_stream_up is 0: see "
         "that the stream's server answers this process",
     )
-
-
-def record_unkept(subject: str, place: str, error: OSError) -> None:
-    """Count (stage `state`) and log that a place of states fails.
-
-    Whatever else fails there, it is one line at WARNING in `UNKEPT_PAUSE_S`, and then at DEBUG.
-
-    Args:
-        subject: What was to be kept.
-        place: The folder or the server, for people.
-        error: Why it failed.
-    """
-    errors["state"] += 1
-    level, now_s = logging.DEBUG, time.monotonic()
-    if now_s - _unkept_s.get(place, -math.inf) >= UNKEPT_PAUSE_S:
-        if len(_unkept_s) >= _MAX_LOGGED:
-            _unkept_s.clear()
-        level, _unkept_s[place] = logging.WARNING, now_s
-    with contextlib.suppress(Exception):
-        logger.log(
-            level,
-            "ragmonitor: the state cannot be kept in %s (%s, for %s): until it can, what is "
-            "learned, alarms, incidents and feedback will be lost at the end of this process, and "
-            "an LLM judge whose budget is kept there scores nothing; give its user write access to "
-            "the folder, or free space on the disk, or see that the Redis server answers. "
-            'ragmonitor_internal_errors_total{stage="state"} rises meanwhile; said once an hour',
-            place,
-            reason(error),
-            subject,
-        )
 
 
 def reason(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -45,8 +45,6 @@ MAX_QUESTIONS: Final = 5_000
 GONE_AFTER_ROUNDS: Final = 5
 """A question that was not asked in so many rounds of all that have a history is asked no more, and
 is forgotten: who took it out of the set wants it neither in the mean nor among those at fault."""
-MAX_ASKS: Final = 20_000
-"""Askings of the last day of which outcome and time are kept."""
 MAX_SHOWN: Final = 30
 """Questions on the page."""
 KIND: Final = "golden"
@@ -146,7 +144,6 @@ class GoldenQuestions(Part):
         """Forget what belongs to the parent of a forked process: it asks, and keeps."""
         self._kept.clear()
         self._observed: list[Observation] = []
-        self._asks: deque[tuple[float, bool]] = deque(maxlen=MAX_ASKS)
         self._outcomes: Counter[str] = Counter()
         self._asked = 0
         """The number of the last asking."""
@@ -164,7 +161,6 @@ class GoldenQuestions(Part):
         question.outcome, question.at_s = probe.outcome, at_s
         is_answered = probe.outcome == "answered"
         self._outcomes[probe.outcome] += 1
-        self._asks.append((at_s, is_answered))
         self._observe(AVAILABILITY, float(is_answered), at_s)
         if answer.reference is not None:
             self._take_reference(question, answer.reference, at_s)
@@ -247,7 +243,8 @@ class GoldenQuestions(Part):
         levels = {
             name: self.level(name, since_s) for name in (*metrics.GOLDEN_EVALUATORS, *ragchecker)
         }
-        asks = [is_answered for at_s, is_answered in self._asks if at_s >= since_s]
+        newest = [each for each in self._kept.rows.values() if each.at_s >= since_s]
+        asks = [each.outcome == "answered" for each in newest]
         if asks:
             levels["availability"] = share_of(sum(asks), len(asks))
         for name, level in levels.items():

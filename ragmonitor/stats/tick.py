@@ -42,7 +42,6 @@ LOOKBACK_S: Final = 1_800.0
 RECENT_S: Final = 1_700.0
 """Of so long ago there are bets, where the means of whole buckets say nothing yet."""
 LEARNED_S: Final = 30 * DAY_S
-MAX_EVENTS: Final = 100
 OBJECTIVES: Final = ("objective", "all")
 """Kind and key of the row that says which objectives hold."""
 _NONE: Final = (0.0, 0.0, 0.0, 0.0)
@@ -278,7 +277,6 @@ class Tick:
             "compared": compared,
             "minute": now_s // 60,
             "ten": now_s // 10,
-            "events": [*state.get("events", []), *events][-MAX_EVENTS:],
         }
         if rows or moves or drops or gains or not known.version:
             if not store.commit(

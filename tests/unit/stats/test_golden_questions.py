@@ -210,7 +210,7 @@ def test_an_application_that_is_gone_is_not_a_bad_answer():
     asking.round(usual(20))
     asking.round(usual(20), outcome="refused")
     assert [each.signal for each in asking.events] == ["golden_availability"]
-    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="availability", window="24h") == 0.5
+    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="availability", window="24h") == 0.0
     assert asking.gauge(metrics.GOLDEN_ASKS, outcome="refused") == 20
     asking.now += 1
     assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="answer_correctness", window="1h") is None
