@@ -53,7 +53,7 @@ from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.store import StoreUnavailableError, store_at
+from ragmonitor.store import Redis, StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
@@ -297,6 +297,7 @@ def _state(settings: Settings) -> Iterator[Check]:
         store.keep("doctor", "doctor", b"")
         store.keep("doctor", "doctor", None)
         ahead_s = store.now() - time.time()
+        eviction = store.eviction() if isinstance(store, Redis) else ""
         store.close()
     except StoreUnavailableError as error:
         remedy = f"correct {PREFIX}STATE: a file on a local disk, or a Redis {MIN_REDIS} that runs"
@@ -305,6 +306,9 @@ def _state(settings: Settings) -> Iterator[Check]:
     if abs(ahead_s) > MAX_AHEAD_S:
         finding = f"the store's clock is {ahead_s:+.0f} s from this machine's"
         yield Check("state", "failed", finding, "synchronise the clocks of the machines (NTP)")
+    elif eviction not in ("", "noeviction"):
+        finding = f"the Redis server deletes sums when it is full ({eviction})"
+        yield Check("state", "failed", finding, "set maxmemory-policy noeviction")
     else:
         yield Check("state", "ok", f"{shown(str(store.place))} can be written")
 
