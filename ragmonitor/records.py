@@ -743,10 +743,10 @@ class Totals:
 
 
 class Estimate(NamedTuple):
-    """A mean of all answers to which the signal applies; 0 to 1."""
+    """A mean of all answers to which a signal applies, and what may be said of it; 0 to 1."""
 
     mean: float
-    """The mean of the answers that were observed."""
+    """Of the answers that were observed."""
     lower: float
     """Lower end of the 95 % interval of the mean of *all* answers: what was not observed counts as
     the best or worst that it may have been."""
@@ -754,9 +754,9 @@ class Estimate(NamedTuple):
     effective_n: float
     """The size of a simple random sample that would say as much."""
     judged: float = 0.0
-    """Answers that were read and scored."""
+    """The number of verdicts behind it."""
     coverage: float = 1.0
-    """Share of the answers that were observed, 0 to 1."""
+    """Share of the window's answers that were observed, 0 to 1."""
 
     @property
     def standard_error(self) -> float:

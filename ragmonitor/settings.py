@@ -410,9 +410,9 @@ class EstimationSettings(Group):
     place = "estimation"
 
     group_by: Names = option(
-        ("language", "model", "latency_s"),
-        "Parts of the traffic that get a hallucination rate of their own: 'language', 'model', "
-        "'latency_s', or attributes of interactions (route, ...); 'none' for nothing.",
+        ("language", "model"),
+        "Parts of the traffic that get a hallucination rate of their own: 'language', "
+        "'model', or attributes of interactions (route, ...); 'none' for nothing.",
     )
     compare_by: Names = option(
         ("service_version",),

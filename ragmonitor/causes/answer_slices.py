@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from itertools import pairwise
 from typing import Final
 
 from ragmonitor.records import Report, is_private
@@ -20,20 +18,13 @@ RECURRING: Final = 3
 """A value names a slice from so many answers on: ids and texts of answers never do."""
 MAX_COUNTED: Final = 2_000
 """Values that are counted until they recur, and that recur."""
-LATENCY: Final = "latency_s"
-LATENCY_CUTS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
-_BANDS: Final = (
-    "below 1",
-    *(f"{low:g} to {high:g}" for low, high in pairwise(LATENCY_CUTS_S)),
-    "16 or more",
-)
 
 
 class AnswerSlices:
     """Returns the values by which the slices of an answer are told apart, by attribute.
 
-    Attributes need not be named beforehand. Of numbers only latency makes slices, where the rates
-    of its bands are shown. The store admits at most 20 values of a dimension and 100 in all.
+    Attributes need not be named beforehand. The store admits at most 20 values of a dimension and
+    100 in all.
     """
 
     def __init__(
@@ -73,8 +64,6 @@ class AnswerSlices:
         yield "name", interaction.name
         yield "language", language_of(builtin)
         yield "model", interaction.model
-        if LATENCY in self._shown:
-            yield LATENCY, _BANDS[bisect_right(LATENCY_CUTS_S, interaction.latency_s)]
 
     def _wants(self, name: str) -> bool:
         known = self._wanted.get(name)

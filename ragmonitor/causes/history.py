@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from ragmonitor.causes.answer_slices import MAX_CHARACTERS, SERVICE_VERSION
@@ -51,24 +51,6 @@ class Seen(NamedTuple):
     last_s: float
 
 
-class _Told(NamedTuple):
-    """What the application told of an event."""
-
-    name: str
-    attributes: Mapping[str, str]
-    at_s: float
-    clean: Clean
-
-    def event(self) -> Event:
-        """Return it as it is kept: redacted, then cut."""
-        texts = {
-            self.clean(key, "")[:MAX_LENGTH]: self.clean(value, key)[:MAX_LENGTH]
-            for key, value in self.attributes.items()
-        }
-        name = self.clean(self.name, "")[:MAX_LENGTH]
-        return Event(kind="event", name=name, at_s=self.at_s, attributes=texts)
-
-
 class History:
     """Keeps events, and when each version answered, in the store.
 
@@ -100,7 +82,7 @@ class History:
 
     def clear(self) -> None:
         """Forget what waits: it is the parent's."""
-        self._told: deque[_Told] = deque(maxlen=MAX_WAITING)
+        self._told: deque[tuple[Event, Clean]] = deque(maxlen=MAX_WAITING)
         self._seen: dict[str, float] = {}
         self._written: dict[str, float] = {}
         self._judge = self._known_judge = ""
@@ -127,7 +109,8 @@ class History:
         """
         kept = list(attributes.items())[:MAX_ATTRIBUTES]
         texts = {str(key)[:MAX_TOLD]: str(value)[:MAX_TOLD] for key, value in kept}
-        self._told.append(_Told(str(name)[:MAX_TOLD], texts, at_s, clean))
+        event = Event(kind="event", name=str(name)[:MAX_TOLD], at_s=at_s, attributes=texts)
+        self._told.append((event, clean))
 
     def answered(self, interaction: Interaction, at_s: float) -> None:
         """Notice the versions of an answer."""
@@ -144,9 +127,13 @@ class History:
 
     def poll(self) -> None:
         """Write what was noted, and read what is known. Raises `StoreUnavailableError`."""
-        told = [self._told.popleft().event() for _ in range(len(self._told))]
-        for each in told:
-            self._keep(each)
+        told = [self._told.popleft() for _ in range(len(self._told))]
+        for event, clean in told:
+            texts = {
+                clean(key, "")[:MAX_LENGTH]: clean(value, key)[:MAX_LENGTH]
+                for key, value in event.attributes.items()
+            }
+            self._keep(replace(event, name=clean(event.name, "")[:MAX_LENGTH], attributes=texts))
         self._note_judge()
         now_s = self._now()
         is_new = any(each not in self.versions for each in self._seen)

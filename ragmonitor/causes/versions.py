@@ -44,8 +44,8 @@ class VersionDifference:
     lower: float
     """The interval holds at all times at once, with 95 % for all signals of the pair together."""
     upper: float
-    judged: float | None
-    """Verdicts on the candidate; None: enough, and it is not told how many."""
+    judged: float
+    """Verdicts on the candidate."""
     higher_is_better: bool
 
     def decision(self, max_worse: float) -> Decision:
@@ -54,10 +54,9 @@ class VersionDifference:
         Args:
             max_worse: So much worse is still equivalent, on the signal's own scale; 0 or more.
         """
-        judged = MIN_JUDGED if self.judged is None else self.judged
-        if judged < MIN_JUDGED:
+        if self.judged < MIN_JUDGED:
             return "undecided"
-        found = Difference(self.difference, self.lower, self.upper, judged)
+        found = Difference(self.difference, self.lower, self.upper, self.judged)
         return found.decision(max_worse, higher_is_better=self.higher_is_better)
 
     def __str__(self) -> str:
@@ -66,7 +65,7 @@ class VersionDifference:
             difference(each, self.signal) for each in (self.difference, self.lower, self.upper)
         )
         points = " points" if is_share(self.signal) else ""
-        judged = "" if self.judged is None else f", by {self.judged:.0f} verdicts on it"
+        judged = f", by {self.judged:.0f} verdicts on it"
         name = signal_name(self.signal, "en")
         return f"{name} differs by {gap} [{ends[0]}, {ends[1]}]{points}{judged}"
 
@@ -238,7 +237,7 @@ class Versions:
     def gauges(self) -> Iterator[GaugeValue]:
         """Return the differences that something can be decided by."""
         for each in self.differences:
-            if each.judged is not None and each.judged < MIN_JUDGED:
+            if each.judged < MIN_JUDGED:
                 continue
             labels = {"by": each.by, "candidate": each.candidate, "baseline": each.baseline}
             labels |= {"signal": each.signal, "judge": self._judge}

@@ -57,7 +57,7 @@ from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.store import Memory, StoreUnavailableError, store_at
+from ragmonitor.store import Memory, Redis, StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
@@ -303,6 +303,7 @@ def _state(place: Path | str) -> str:
         store.keep("doctor", "doctor", b"")
         store.keep("doctor", "doctor", None)
         ahead_s = store.now() - time.time()
+        eviction = store.eviction() if isinstance(store, Redis) else ""
         store.close()
     except StoreUnavailableError as error:
         remedy = f"correct {PREFIX}STATE: a file on a local disk, or a Redis {MIN_REDIS} that runs"
@@ -310,6 +311,9 @@ def _state(place: Path | str) -> str:
     if abs(ahead_s) > MAX_AHEAD_S:
         problem = f"the store's clock is {ahead_s:+.0f} s from this machine's"
         raise ProbeFailedError(problem, "synchronise the clocks of the machines (NTP)")
+    if eviction not in ("", "noeviction"):
+        problem = f"the Redis server deletes sums when it is full ({eviction})"
+        raise ProbeFailedError(problem, "set maxmemory-policy noeviction")
     return f"{shown(str(store.place))} can be written"
 
 

@@ -320,8 +320,6 @@ def _budget(settings: Settings, store: Store, name: str, share: float) -> Budget
 
 # --- Statistics, and the alarms that rest on them ---
 
-DRIFT_REFERENCE_SIZE: Final = 2_000
-"""Retrievals that later ones are compared with."""
 REFERENCE_ANSWERS_PER_DAY: Final = 20
 """Old answers that the judge reads again each day."""
 
@@ -358,7 +356,7 @@ def estimates_of(
     watching = _watching(settings, name, judge)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
-        RetrievalDrift(size=DRIFT_REFERENCE_SIZE, store=store),
+        RetrievalDrift(store),
         _causes(settings, store, watching),
         PeoplesFeedback(store),
     ]

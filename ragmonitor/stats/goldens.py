@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from ragmonitor.records import (
     evaluator_name,
 )
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.beta import beta_cdf
 from ragmonitor.stats.golden_history import Level, ScoreHistory, level_of, share_of
 from ragmonitor.stats.kept_rows import KeptRows
 from ragmonitor.stats.parts import Observation, Part
@@ -41,15 +40,11 @@ SHARES: Final = (0.4, 0.15, 0.15, 0.15, 0.15)
 availability, then reference answers."""
 MIN_OWN_SCORE: Final = 0.75
 """Correctness of the reference answer beside itself, below which the judge cannot read it."""
-MANY_FLIPS: Final = 0.001
-"""Probability of so many flips at once, below which the judge is named."""
 MAX_QUESTIONS: Final = 5_000
 """Questions with a history; the one asked longest ago gives way."""
 GONE_AFTER_ROUNDS: Final = 5
 """A question that was not asked in so many rounds of all that have a history is asked no more, and
 is forgotten: who took it out of the set wants it neither in the mean nor among those at fault."""
-MAX_ASKS: Final = 20_000
-"""Askings of the last day of which outcome and time are kept."""
 MAX_SHOWN: Final = 30
 """Questions on the page."""
 KIND: Final = "golden"
@@ -149,7 +144,6 @@ class GoldenQuestions(Part):
         """Forget what belongs to the parent of a forked process: it asks, and keeps."""
         self._kept.clear()
         self._observed: list[Observation] = []
-        self._asks: deque[tuple[float, bool]] = deque(maxlen=MAX_ASKS)
         self._outcomes: Counter[str] = Counter()
         self._asked = 0
         """The number of the last asking."""
@@ -167,7 +161,6 @@ class GoldenQuestions(Part):
         question.outcome, question.at_s = probe.outcome, at_s
         is_answered = probe.outcome == "answered"
         self._outcomes[probe.outcome] += 1
-        self._asks.append((at_s, is_answered))
         self._observe(AVAILABILITY, float(is_answered), at_s)
         if answer.reference is not None:
             self._take_reference(question, answer.reference, at_s)
@@ -234,18 +227,6 @@ class GoldenQuestions(Part):
         observed, self._observed = self._observed, []
         return observed
 
-    @property
-    def cause(self) -> str:
-        """The cause of a fall, if it is known: `judge`, or else `none`.
-
-        The judge is as long as so many reference answers fail that did not, that a judge who
-        contradicts itself as seldom as `FLIPS_OBJECTIVE` would do so once in a thousand looks.
-        """
-        flips = [not each.reference for each in self._kept.rows.values() if each.first_reference]
-        k, n = sum(flips), len(flips)
-        has_flipped = k > 0 and beta_cdf(FLIPS_OBJECTIVE, k, n - k + 1) < MANY_FLIPS
-        return "judge" if has_flipped else "none"
-
     # --- showing --------------------------------------------------------------------------------
 
     def gauges(self) -> Iterable[GaugeValue]:
@@ -262,7 +243,8 @@ class GoldenQuestions(Part):
         levels = {
             name: self.level(name, since_s) for name in (*metrics.GOLDEN_EVALUATORS, *ragchecker)
         }
-        asks = [is_answered for at_s, is_answered in self._asks if at_s >= since_s]
+        newest = [each for each in self._kept.rows.values() if each.at_s >= since_s]
+        asks = [each.outcome == "answered" for each in newest]
         if asks:
             levels["availability"] = share_of(sum(asks), len(asks))
         for name, level in levels.items():
@@ -297,7 +279,6 @@ class GoldenQuestions(Part):
         return {
             "goldens": {
                 "questions": len(rows),
-                "cause": self.cause,
                 "answer_correctness": None if level is None else list(level),
                 "faults": sum(bool(row["fault"]) for row in rows),
                 "worst": rows[:MAX_SHOWN],

@@ -131,12 +131,7 @@ def _case(
     lost: Sequence[float],
     bad: float | None,
 ) -> _Case:
-    """Return mean and effective number if what was lost were so bad; None: without it.
-
-    Few bad answers say little of the variance between groups, and none would say that it is 0. So
-    the design effect is drawn towards the one that predictions, chances and sessions imply, as if
-    `TRUST` bad answers more had shown that.
-    """
+    """Return mean and effective number if what was lost were so bad; None: without it."""
     here, worth = (0.0, 0.0) if bad is None else (1.0, bad)
     value = math.fsum(values) + worth * math.fsum(lost)
     total = math.fsum(scored) + here * math.fsum(lost)
@@ -147,16 +142,16 @@ def _case(
     ]
     centre = math.fsum(rest) / VARIANCE_GROUPS
     spread = math.fsum((each - centre) ** 2 for each in rest) / (VARIANCE_GROUPS - 1)
-    near = min(max(mean, 0.5 / n), 1 - 0.5 / n) if n > 1 else 0.5
-    seen = VARIANCE_GROUPS * spread / total**2 * n / (near * (1 - near))
     kish = max(row[DRAWN2], 0.0) * n / row[DRAWN] ** 2
-    implied = _implied(row, scored, n, kish) * _grading(row, n, hits, worth)
-    rarer = max(0.0, min(hits, n - hits))
-    if (
-        seen < implied
-    ):  # bad answers that were drawn for certain say nothing of those that stand for many
-        rarer = min(rarer, min(mean, 1 - mean) * n / kish)
-    effect = max(LEAST_EFFECT, (rarer * seen + TRUST * implied) / (rarer + TRUST))
+    effect = design_effect(
+        n=n,
+        hits=hits,
+        squares=row[SQUARES] + worth * row[LOST],
+        mean=mean,
+        variance=VARIANCE_GROUPS * spread / total**2,
+        kish=kish,
+        implied=_implied(row, scored, n, kish),
+    )
     used = sum(1 for each in scored if each)
     return _Case(mean, n / effect * (1.959964 / t_quantile(max(1, used - 1))) ** 2)
 
@@ -177,14 +172,42 @@ def _implied(row: Sequence[float], scored: Sequence[float], n: float, kish: floa
     return implied * (1 + SESSION_CORRELATION * max(0.0, answers - 1))
 
 
-def _grading(row: Sequence[float], n: float, hits: float, worth: float) -> float:
-    """Return the share of a yes-or-no signal's variance that graded values have."""
+def design_effect(
+    *,
+    n: float,
+    hits: float,
+    squares: float,
+    mean: float,
+    variance: float,
+    kish: float,
+    implied: float,
+) -> float:
+    """Return how many times as many values a mean needs as a mean of equal, independent ones.
+
+    Few bad answers say little of the variance between groups, and none would say that it is 0. So
+    the design effect is drawn towards the one that predictions, chances and sessions imply, as if
+    `TRUST` bad answers more had shown that.
+
+    Args:
+        n: The number of values.
+        hits: Their sum.
+        squares: The sum of their squares.
+        mean: Their weighted mean.
+        variance: The variance of that mean, as it was seen.
+        kish: The effect of unequal weights.
+        implied: What else is known of the effect, of a signal of yes and no.
+    """
+    near = min(max(mean, 0.5 / n), 1 - 0.5 / n) if n > 1 else 0.5
+    seen = max(0.0, variance) * n / (near * (1 - near))
     rate = hits / n
-    if not 0 < rate < 1:
-        return 1.0
-    square = (row[SQUARES] + worth * row[LOST]) / n
-    share = min(1.0, max(0.0, square - rate**2) / (rate * (1 - rate)))
-    return (n * share + TRUST) / (n + TRUST)
+    if 0 < rate < 1:  # graded values have a share of the variance of yes and no
+        share = min(1.0, max(0.0, squares / n - rate**2) / (rate * (1 - rate)))
+        implied *= (n * share + TRUST) / (n + TRUST)
+    rarer = max(0.0, min(hits, n - hits))
+    if seen < implied:
+        # Bad answers that were drawn for certain say nothing of those that stand for many.
+        rarer = min(rarer, min(mean, 1 - mean) * n / kish)
+    return max(LEAST_EFFECT, (rarer * seen + TRUST * implied) / (rarer + TRUST))
 
 
 def _tail(gap: float, error: float) -> float:

@@ -14,10 +14,10 @@ from ragmonitor.records import Chunk, Interaction
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
-from ragmonitor.store import Memory, Store, StoreUnavailableError
+from ragmonitor.store import Store, StoreUnavailableError
 
-KIND: Final = "retrieval"
-"""Rows of the retrievals that are collected, by the interaction's id."""
+SIZE: Final = 500
+"""Interactions of the reference."""
 FROZEN: Final = ("retrieval reference", "frozen")
 WEAK_SHARE: Final = 0.05
 """Share of the reference's own retrievals that count as weak, at most."""
@@ -65,30 +65,25 @@ class Reference(NamedTuple):
 class RetrievalDrift(Part):
     """Compares each retrieval with the service's first ones. Used from one thread.
 
-    Until the reference is frozen only empty retrieval is known. The reference is the first `size`
-    interactions of the service, all processes together: each adds what it has to the store, and
-    the one that finds it full freezes it.
+    Until the reference is frozen only empty retrieval is known. The reference is the first
+    interactions of a process, the first that has `SIZE` of them: it holds for the service.
     """
 
-    def __init__(
-        self, *, size: int = 2_000, store: Store | None = None, clock: Clock = time.monotonic
-    ) -> None:
+    def __init__(self, store: Store, *, clock: Clock = time.monotonic) -> None:
         """Touch no store yet.
 
         Args:
-            size: Interactions of the reference.
-            store: Where the reference is kept and shared; None: in memory only.
+            store: Where the reference is kept and shared.
             clock: For how often to look at the store.
         """
-        self._size, self._clock = size, clock
-        self._store = Memory() if store is None else store
+        self._store, self._clock = store, clock
         self.clear()
 
     def clear(self) -> None:
         """Forget everything but the store; for a forked child."""
         self.reference: Reference | None = None
         """The frozen one; None: it is still collected."""
-        self._pending: dict[str, Scores | None] = {}
+        self._collected: list[Scores | None] = []
         self._looked_at_s = -math.inf
 
     def add(self, answer: Answer) -> Sequence[Observation]:
@@ -110,38 +105,29 @@ class RetrievalDrift(Part):
         found = {} if is_empty is None else {EMPTY_RETRIEVAL: is_empty}
         reference = self.reference
         if reference is None:
-            if len(self._pending) < self._size:
-                self._pending[interaction.id] = scores
+            if len(self._collected) < SIZE:
+                self._collected.append(scores)
         elif interaction.query.strip() and scores is not None and reference.sign:
             found[WEAK_RETRIEVAL] = scores.best(reference.sign) < reference.weak_below
         return found
 
     def tick(self) -> Iterable[Observation]:
-        """Add what is new to the reference now and then, and freeze it when it is full."""
+        """Look for the reference now and then, and freeze it when there is none."""
         if self.reference is None and self._clock() - self._looked_at_s >= LOOK_EVERY_S:
             self._looked_at_s = self._clock()
             with contextlib.suppress(StoreUnavailableError):  # it is said where sums are added
                 self._exchange()
         return ()
 
-    def close(self) -> None:
-        """Keep what was collected, for other processes."""
-        self._looked_at_s = -math.inf
-        self.tick()
-
     def _exchange(self) -> None:
         frozen = self._store.row(*FROZEN)
         if frozen is None:
-            rows = {i: json.dumps(each).encode() for i, each in self._pending.items()}
-            self._store.keep_all(KIND, rows, most=self._size)
-            self._pending = {}
-            collected = [json.loads(row) for row in self._store.rows(KIND).values()]
-            if len(collected) < self._size:
+            if len(self._collected) < SIZE:
                 return
-            reference = Reference.of([Scores(*each) for each in collected if each is not None])
-            self._store.keep(*FROZEN, json.dumps(reference).encode(), expected=None)
+            found = Reference.of([each for each in self._collected if each is not None])
+            self._store.keep(*FROZEN, json.dumps(found).encode(), expected=None)
             frozen = self._store.row(*FROZEN)
-        self.reference, self._pending = Reference(*json.loads(frozen or b"[0, 0.0]")), {}
+        self.reference, self._collected = Reference(*json.loads(frozen or b"[0, 0.0]")), []
 
 
 def _is_empty(interaction: Interaction) -> bool | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ragmonitor.records import Estimate
 from ragmonitor.stats.beta import clopper_pearson
-from ragmonitor.stats.interval import LEAST_EFFECT, TRUST
+from ragmonitor.stats.interval import design_effect
 
 
 @dataclass(slots=True)
@@ -55,27 +55,21 @@ class ScoreMean:
         n = self.count
         mean = min(1.0, max(0.0, self.value / self.weight))
         off = self.value2_weight2 - 2 * mean * self.value_weight2 + mean**2 * self.weight2
-        near = min(max(mean, 0.5 / n), 1 - 0.5 / n) if n > 1 else 0.5
-        seen = max(0.0, off) / self.weight**2 * n / (near * (1 - near))
         kish = self.weight2 * n / self.weight**2
-        implied = kish * self._grading()
-        rarer = max(0.0, min(self.total, n - self.total))
-        if seen < implied:
-            rarer = min(rarer, min(mean, 1 - mean) * n / kish)
-        effect = max(LEAST_EFFECT, (rarer * seen + TRUST * implied) / (rarer + TRUST))
+        effect = design_effect(
+            n=n,
+            hits=self.total,
+            squares=self.squares,
+            mean=mean,
+            variance=off / self.weight**2,
+            kish=kish,
+            implied=kish,
+        )
         lower, upper = clopper_pearson(mean * n / effect, n / effect)
         return Estimate(
             mean=mean,
             lower=min(mean, lower),
             upper=max(mean, upper),
             effective_n=n / effect,
+            judged=n,
         )
-
-    def _grading(self) -> float:
-        """Return the share of a yes-or-no signal's variance that these scores have."""
-        rate = self.total / self.count
-        most = rate * (1 - rate)
-        if most <= 0:
-            return 1.0
-        share = min(1.0, max(0.0, self.squares / self.count - rate**2) / most)
-        return (self.count * share + TRUST) / (self.count + TRUST)

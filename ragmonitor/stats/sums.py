@@ -39,12 +39,6 @@ RATE, RISK, RISKS = range(3)
 ALL: Final = "-"
 """The place of the group in the field of all answers: `hallucination@-`."""
 
-TOTAL_FIELDS: Final = (
-    *("answers", "uncovered", "judged"),
-    *("value_up", "value_down", "scored_up", "scored_down"),
-)
-"""Fields of a series' totals. Pseudo-outcomes may be negative, and counters only rise."""
-
 
 class Outcome(NamedTuple):
     """A verdict, or what is expected of one: whether the signal applies, and its value if so."""
@@ -137,7 +131,11 @@ class Ledger:
         self._higher_is_better = frozenset(higher_is_better)
 
     def take(self) -> Increments:
-        """Return what was added up, totals too, and begin anew."""
+        """Return what was added up, totals too, and begin anew.
+
+        Of a series' totals these are answers, those uncovered, those judged, and the sums of values
+        and of what applies by their sign: pseudo-outcomes may be negative, and counters only rise.
+        """
         taken, self._increments, self._series = self._increments, {}, {}
         totals: Rows = {}
         for name, rows in taken.items():

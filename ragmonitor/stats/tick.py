@@ -40,7 +40,6 @@ LOOKBACK_S: Final = 1_800.0
 RECENT_S: Final = 1_700.0
 """Of so long ago there are bets, where the means of whole buckets say nothing yet."""
 LEARNED_S: Final = 30 * DAY_S
-MAX_EVENTS: Final = 100
 OBJECTIVES: Final = ("objective", "all")
 """Kind and key of the row that says which objectives hold."""
 _NONE: Final = (0.0, 0.0, 0.0, 0.0)
@@ -118,12 +117,6 @@ class Mean(NamedTuple):
         covered = coverage(row)
         return None if covered is None else cls(covered, estimate(row))
 
-    @classmethod
-    def load(cls, row: Sequence[Any]) -> Mean:
-        """Return what was kept as JSON."""
-        covered, known = row
-        return cls(Coverage(*covered), None if known is None else Estimate(*known))
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -188,7 +181,7 @@ class Tick:
         if version != self._known.version:
             self._load(version, state)
         known = self._known
-        shown = {s: Shown(*each) for s, each in json.loads(known.shown or b"{}").items()}
+        shown = msgspec.json.decode(known.shown or b"{}", type=dict[str, Shown])
         return Evaluation(self._store.now(), (), shown, known.means)
 
     def run(self, *, is_due: bool = False) -> Evaluation | None:
@@ -233,7 +226,7 @@ class Tick:
             elif kind == "rise":
                 known.suspicions[key] = msgspec.msgpack.decode(row, type=Suspicion)
             elif kind == "window":
-                known.means[key] = {s: Mean.load(each) for s, each in json.loads(row).items()}
+                known.means[key] = msgspec.json.decode(row, type=dict[str, Mean])
         self._objectives = {}
 
     def _evaluate(self, known: _Known, now_s: float, *, is_due: bool) -> Evaluation | None:
@@ -274,7 +267,7 @@ class Tick:
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last, names)
         moves, drops = self._folding(now_s, names, last, is_minute=is_minute)
-        shown = json.dumps(alarms).encode()
+        shown = msgspec.json.encode(alarms)
         if shown != known.shown:
             rows["states"] = known.shown = shown
         known.state = state | {
@@ -282,7 +275,6 @@ class Tick:
             "compared": compared,
             "minute": now_s // 60,
             "ten": now_s // 10,
-            "events": [*state.get("events", []), *events][-MAX_EVENTS:],
         }
         if rows or moves or drops or gains or not known.version:
             if not store.commit(
@@ -356,7 +348,7 @@ class Tick:
             if not is_minute:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
-            rows[f"window:{name}"] = json.dumps(found).encode()
+            rows[f"window:{name}"] = msgspec.json.encode(found)
 
     def _add_hours(self, day: Rows, now_s: float) -> None:
         """Add the folded hours; those that are older than two are read once in ten minutes."""

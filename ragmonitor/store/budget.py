@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from ragmonitor.store.buckets import DAY_S, HOUR_S
 from ragmonitor.store.interface import Store, StoreUnavailableError
@@ -24,7 +24,7 @@ STALE_S: Final = 1.0
 """The age that our view of other processes' spending may have when a probability is fixed."""
 TRIES: Final = 200
 _RESIDUE: Final = 1e-9
-"""Share of a reservation below which what is left of it is what rounding left."""
+"""What is held below it is what rounding left."""
 
 Per = Literal["hour", "day"]
 
@@ -38,8 +38,7 @@ class BudgetStatus(NamedTuple):
     """The amount that may be spent per second from now on, so that it lasts."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Bucket:
+class Bucket(NamedTuple):
     """One limit: never more than `limit` in any window.
 
     It holds `capacity` at most, what is reserved included, and refills with the rest of the limit
@@ -49,28 +48,25 @@ class Bucket:
 
     per: Per
     limit: float
-    window_s: float = field(init=False)
-    capacity: float = field(init=False)
-    """The most that it holds."""
-    level: float = field(init=False)
+    level: float
+    """What may be spent now."""
 
-    def __post_init__(self) -> None:
-        if not 0 < self.limit < math.inf:
-            raise ValueError(f"a budget is above 0, not {self.limit}")
-        self.window_s = HOUR_S if self.per == "hour" else DAY_S
-        self.capacity = self.limit * (HOUR_BURST if self.per == "hour" else DAY_BURST)
-        self.level = self.capacity / 2
+    @property
+    def capacity(self) -> float:
+        """The most that it holds."""
+        return self.limit * (HOUR_BURST if self.per == "hour" else DAY_BURST)
 
     @property
     def refill_per_s(self) -> float:
         """The rate at which it fills."""
-        return (self.limit - self.capacity) / self.window_s
+        return (self.limit - self.capacity) / (HOUR_S if self.per == "hour" else DAY_S)
 
-    def refill(self, elapsed_s: float, held: float) -> None:
-        """Let time pass. What is reserved has its place kept, in case it comes back."""
-        room = self.capacity - held - self.level
-        if room > 0:
-            self.level += min(room, max(0.0, elapsed_s) * self.refill_per_s)
+    def refilled(self, elapsed_s: float, held: float) -> Bucket:
+        """Return it later. What is reserved has its place kept, in case it comes back."""
+        # Overdrawn by more than a whole limit it would be for good.
+        level = max(-self.limit, min(self.level, self.capacity))
+        room = max(0.0, self.capacity - held - level)
+        return self._replace(level=level + min(room, max(0.0, elapsed_s) * self.refill_per_s))
 
     def pace_per_s(self, cost: float) -> float:
         """Return how much may be spent per second: what is left over half the time of a filling.
@@ -82,6 +78,19 @@ class Bucket:
         level = max(0.0, self.level)
         left = level - cost if level >= 2 * cost else level * level / (4 * cost)
         return left * 2 * self.refill_per_s / self.capacity
+
+
+class _Account(msgspec.Struct):
+    """What is left of each limit, and what processes hold."""
+
+    at: float
+    levels: dict[str, float]
+    held: dict[str, tuple[float, float]]
+    """The amount that each process has reserved, and until when that is believed."""
+
+    def take(self, amount: float) -> None:
+        """Take an amount out of every limit."""
+        self.levels = {per: level - amount for per, level in self.levels.items()}
 
 
 class Budget:
@@ -123,21 +132,21 @@ class Budget:
             ValueError: There is no limit, or it is not above 0.
         """
         limits: list[tuple[Per, float | None]] = [("hour", per_hour), ("day", per_day)]
-        self._limits = [(per, limit) for per, limit in limits if limit is not None]
-        if not self._limits:
+        self._spent = [Bucket(per, limit, 0.0) for per, limit in limits if limit is not None]
+        if not self._spent:
             raise ValueError("a budget has a limit per hour or per day")
+        for bucket in self._spent:
+            if not 0 < bucket.limit < math.inf:
+                raise ValueError(f"a budget is above 0, not {bucket.limit}")
         self._store, self._name = store, f"{name} {unit}"
         self.unit = unit
         self._holder = secrets.token_hex(8)
-        self._seen_s, self._seen = -math.inf, _Account(self._empty(), 0.0, {})
-
-    def _empty(self) -> list[Bucket]:
-        return [Bucket(per=per, limit=limit) for per, limit in self._limits]
+        self._seen_s, self._seen = -math.inf, _Account(0.0, {}, {})
 
     @property
     def capacity(self) -> float:
         """The most that may be spent at once: what costs more is never paid."""
-        return min(bucket.capacity for bucket in self._empty())
+        return min(bucket.capacity for bucket in self._spent)
 
     def reserve(self, amount: float) -> bool:
         """Take an amount out, and return whether every limit had it.
@@ -148,7 +157,15 @@ class Budget:
         """
         if not 0 <= amount < math.inf:
             raise ValueError(f"{amount} cannot be reserved")
-        return self._change(lambda account: account.reserve(self._holder, amount))
+
+        def change(account: _Account) -> bool:
+            if min(account.levels.values()) < amount:
+                return False
+            account.take(amount)
+            self._hold(account, amount)
+            return True
+
+        return self._change(change)
 
     def settle(self, reserved: float, spent: float) -> None:
         """Put back what was reserved and not spent, or take what was spent beyond it.
@@ -156,8 +173,16 @@ class Budget:
         Raises:
             StoreUnavailableError: The reservation stays taken.
         """
-        spent = reserved if math.isnan(spent) else max(0.0, spent)
-        self._change(lambda account: account.settle(self._holder, reserved, spent))
+        most = max(reserved, *(bucket.limit for bucket in self._spent))
+        spent = reserved if math.isnan(spent) else min(max(0.0, spent), most)
+
+        def change(account: _Account) -> bool:
+            returned = min(reserved, account.held.get(self._holder, (0.0, 0.0))[0])
+            self._hold(account, -returned)
+            account.take(spent - returned)
+            return True
+
+        self._change(change)
 
     def status(self, cost: float) -> BudgetStatus:
         """Return what may be spent now, and how fast from now on; a second late at most.
@@ -169,8 +194,8 @@ class Budget:
             StoreUnavailableError: Nothing may be spent then.
         """
         if abs(time.monotonic() - self._seen_s) > STALE_S:
-            self._see(self._read()[1])
-        buckets = self._seen.buckets
+            self._read()
+        buckets = self._buckets(self._seen)
         return BudgetStatus(
             min(bucket.level for bucket in buckets),
             min(bucket.pace_per_s(cost) for bucket in buckets),
@@ -178,91 +203,49 @@ class Budget:
 
     def limits(self) -> Sequence[Bucket]:
         """Return each limit and what is left of it. Raises `StoreUnavailableError`."""
-        return self._read()[1].buckets
+        return self._buckets(self._read()[1])
 
     def spent_limits(self) -> Sequence[Bucket]:
         """Return each limit as if it were spent: while the store is away nothing may be."""
-        buckets = self._empty()
-        for bucket in buckets:
-            bucket.level = 0.0
-        return buckets
+        return self._spent
 
-    def _see(self, account: _Account) -> None:
-        self._seen, self._seen_s = account, time.monotonic()
+    def _buckets(self, account: _Account) -> list[Bucket]:
+        return [each._replace(level=account.levels[each.per]) for each in self._spent]
 
     def _read(self) -> tuple[bytes | None, _Account]:
+        """Return the account's row, and the account as of now."""
         row, now_s = self._store.row("budget", self._name), self._store.now()
-        return row, _Account.load(row, self._empty(), now_s)
+        account = _Account(now_s, {}, {})
+        usual = {each.per: each.capacity / 2 for each in self._spent}
+        if row is not None:
+            try:
+                account = msgspec.json.decode(row, type=_Account)
+            except (msgspec.MsgspecError, ValueError):  # it is taken as spent
+                usual = dict.fromkeys(usual, 0.0)
+        until_s = now_s + 2 * HELD_FOR_S
+        account.held = {w: each for w, each in account.held.items() if now_s < each[1] <= until_s}
+        held = sum(amount for amount, _ in account.held.values())
+        levels = usual | account.levels
+        account.levels = {
+            each.per: each._replace(level=levels[each.per]).refilled(now_s - account.at, held).level
+            for each in self._spent
+        }
+        account.at = now_s
+        self._seen, self._seen_s = account, time.monotonic()
+        return row, account
+
+    def _hold(self, account: _Account, amount: float) -> None:
+        held = account.held.pop(self._holder, (0.0, 0.0))[0] + amount
+        if held > _RESIDUE:
+            account.held[self._holder] = held, account.at + HELD_FOR_S
 
     def _change(self, change: Callable[[_Account], bool]) -> bool:
         for _ in range(TRIES):
             known, account = self._read()
-            is_changed = change(account)
-            self._see(account)
-            if not is_changed:
+            if not change(account):
                 return False
-            if self._store.keep("budget", self._name, account.dump(), expected=known):
+            row = msgspec.json.encode(account)
+            if self._store.keep("budget", self._name, row, expected=known):
                 return True
             time.sleep(random.uniform(0, 0.002))
         raise StoreUnavailableError("too many processes spend from one budget at once")
-
-
-@dataclass(slots=True)
-class _Account:
-    """What is left of each limit, and what processes hold."""
-
-    buckets: list[Bucket]
-    at_s: float
-    held: dict[str, tuple[float, float]]
-    """The amount that each process has reserved, and until when that is believed."""
-
-    @classmethod
-    def load(cls, row: bytes | None, buckets: list[Bucket], now_s: float) -> _Account:
-        """Return the account as of now; one that cannot be read is taken as spent."""
-        if row is None:
-            return cls(buckets, now_s, {})
-        try:
-            saved = json.loads(row)
-            held = {str(who): (float(a), float(until)) for who, (a, until) in saved["held"].items()}
-            levels = {str(per): float(level) for per, level in saved["levels"].items()}
-            elapsed_s = now_s - min(float(saved["at"]), now_s)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            for bucket in buckets:
-                bucket.level = 0.0
-            return cls(buckets, now_s, {})
-        held = {who: (a, u) for who, (a, u) in held.items() if now_s < u <= now_s + 2 * HELD_FOR_S}
-        total = sum(amount for amount, _ in held.values())
-        for bucket in buckets:
-            level = levels.get(bucket.per, bucket.level)
-            # Overdrawn by more than a whole limit it would be for good.
-            bucket.level = max(-bucket.limit, min(level, bucket.capacity))
-            bucket.refill(elapsed_s, total)
-        return cls(buckets, now_s, held)
-
-    def dump(self) -> bytes:
-        """Return it as JSON."""
-        levels = {bucket.per: bucket.level for bucket in self.buckets}
-        return json.dumps({"at": self.at_s, "levels": levels, "held": self.held}).encode()
-
-    def reserve(self, holder: str, amount: float) -> bool:
-        """Take an amount out if every bucket has it; return whether it has."""
-        if any(bucket.level < amount for bucket in self.buckets):
-            return False
-        for bucket in self.buckets:
-            bucket.level -= amount
-        self._hold(holder, amount)
-        return True
-
-    def settle(self, holder: str, reserved: float, spent: float) -> bool:
-        """Put back what was not spent, as far as the holder still holds it."""
-        returned = min(reserved, self.held.get(holder, (0.0, 0.0))[0])
-        self._hold(holder, -returned)
-        for bucket in self.buckets:
-            bucket.level += returned - min(spent, max(bucket.limit, reserved))
-        return True
-
-    def _hold(self, holder: str, amount: float) -> None:
-        held = self.held.get(holder, (0.0, 0.0))[0] + amount
-        self.held.pop(holder, None)
-        if held > _RESIDUE * abs(amount):
-            self.held[holder] = held, self.at_s + HELD_FOR_S

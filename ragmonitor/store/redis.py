@@ -99,6 +99,11 @@ class Redis(RowsOfStore):
             seconds, micros = self.client.time()
         return float(seconds) + float(micros) / 1e6
 
+    def eviction(self) -> str:
+        """Return what the server does when its memory is full; empty: it does not say."""
+        with self._asking():
+            return str(self.client.info("memory").get("maxmemory_policy", ""))
+
     # --- sums -----------------------------------------------------------------------------------
 
     def add(self, increments: Increments, settlements: Sequence[Settlement] = ()) -> Added:

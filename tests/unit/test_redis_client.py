@@ -57,6 +57,17 @@ def test_doctor_refuses_it(variable: str, monkeypatch: pytest.MonkeyPatch):
     assert not has_secret(result.output)
 
 
+def test_doctor_refuses_a_state_that_deletes_sums(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """A server that evicts keys when it is full."""
+    with running_redis(tmp_path) as server:
+        client, _ = redis_client(server.url, setting="state")
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        monkeypatch.setenv("RAGMONITOR_STATE", server.url)
+        result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 1
+    assert "allkeys-lru" in result.output
+
+
 PASSWORD = "geh/eim#1@x"
 
 

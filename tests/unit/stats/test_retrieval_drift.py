@@ -7,12 +7,10 @@ import random
 import pytest
 
 from ragmonitor.records import Chunk, Interaction, Retrieval
-from ragmonitor.stats.retrieval_drift import Reference, RetrievalDrift, Scores
+from ragmonitor.stats.retrieval_drift import SIZE, Reference, RetrievalDrift, Scores
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
-from ragmonitor.store import Sqlite
+from ragmonitor.store import Memory, Sqlite
 from ragmonitor.testing import ManualClock
-
-SIZE = 200
 
 
 def interaction(id_, *, query="Where is my order?", scores=(0.9, 0.5), chunks=None, **more):
@@ -29,9 +27,9 @@ def interaction(id_, *, query="Where is my order?", scores=(0.9, 0.5), chunks=No
     )
 
 
-def frozen(*, scores=lambda luck: (luck.uniform(0.7, 1), 0.5), **options):
+def frozen(*, scores=lambda luck: (luck.uniform(0.7, 1), 0.5)):
     """Return a drift whose reference is full."""
-    drift, luck = RetrievalDrift(size=SIZE, clock=ManualClock(), **options), random.Random(1)
+    drift, luck = RetrievalDrift(Memory(), clock=ManualClock()), random.Random(1)
     for at in range(SIZE):
         drift.outcomes(interaction(f"asked-{at}", scores=scores(luck)))
     drift.tick()
@@ -98,7 +96,7 @@ class Process:
     def __init__(self, folder):
         self.clock = ManualClock()
         store = Sqlite(folder / "a.db", "shop")
-        self.drift = RetrievalDrift(size=SIZE, store=store, clock=self.clock)
+        self.drift = RetrievalDrift(store, clock=self.clock)
 
     def asked(self, ids):
         for each in ids:
@@ -109,14 +107,15 @@ class Process:
         self.drift.tick()
 
 
-def test_processes_collect_together_and_freeze_one_reference(tmp_path):
-    """Neither has enough alone; a third that starts later reads it."""
+def test_one_process_freezes_the_reference_of_all(tmp_path):
+    """The first that has seen enough; others, and those that start later, read it."""
     first, second = Process(tmp_path), Process(tmp_path)
-    first.asked(range(SIZE // 2))
-    first.later()
-    second.asked(range(SIZE // 2, SIZE))
+    first.asked(range(SIZE))
+    second.asked(range(SIZE // 2))
     second.later()
+    assert second.drift.reference is None
     first.later()
+    second.later()
     third = Process(tmp_path)
     third.drift.tick()
     assert first.drift.reference is not None

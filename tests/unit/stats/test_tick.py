@@ -28,7 +28,7 @@ class Service:
         self.number = self.late = 0
 
     def run(self, for_s: float, rate, *, each_s: float = 20.0, after_s=lambda bad: 2.0, tick_s=60.0,
-            slices=lambda n: ()) -> list:  # fmt: skip
+            slices=lambda n: (), clock_s=0.0) -> list:  # fmt: skip
         """Live for a while; return what happened to alarms."""
         end_s, ticked_s, seen = self.now_s + for_s, self.now_s, len(self.events)
         while self.now_s < end_s:
@@ -36,7 +36,7 @@ class Service:
             self.number += 1
             bad = self.rng.random() < rate(self.now_s - BEGAN_S, slices(self.number))
             answer = Answer(
-                id=f"{self.number}", at_s=self.now_s, chance=1.0, rate=1.0, is_drawn=True,
+                id=f"{self.number}", at_s=self.now_s + clock_s, chance=1.0, rate=1.0, is_drawn=True,
                 expected={"s": NOTHING}, slices=slices(self.number),
             )  # fmt: skip
             self.put(answer)
@@ -80,6 +80,15 @@ def test_a_rise_is_raised_and_cleared_and_said_in_one_number():
     assert service.evaluation.alarms["s"].is_active
     [cleared] = service.run(8 * HOUR_S, lambda t, _: 0.0)
     assert (cleared.what, cleared.since_s) == ("cleared", raised.at_s)
+
+
+def test_a_worker_whose_clock_is_behind_alarms_like_any_other():
+    """The store's clock places its draws."""
+    right, behind = Service(), Service()
+    for service, clock_s in ((right, 0.0), (behind, -90.0)):
+        service.run(1_800.0, lambda t, _: 1.0, each_s=10.0, clock_s=clock_s)
+    assert right.events
+    assert behind.events == right.events
 
 
 def test_ticks_of_many_processes_are_those_of_one():

@@ -216,7 +216,7 @@ async function showGoldens() {
   const score = (value) => (value === null ? "–" : number(value));
   const [mean, lower, upper] = (goldens.answer_correctness ?? []).map(score);
   const level = mean ? t("goldenLevel", { questions: goldens.questions, mean, lower, upper }) : t("goldenNoLevel", { questions: goldens.questions });
-  say(byId("golden-level"), goldens.cause === "none" ? level : `${level} ${t(`goldenCause_${goldens.cause}`)}`);
+  say(byId("golden-level"), level);
   renew(byId("golden-table"), [table([
     [t("question"), (g) => element("span", {}, g.question || g.id, " ", g.fault ? tag(g.fault, "bad") : "")],
     [t("outcome"), (g) => t(`golden_${g.outcome || "unasked"}`)],

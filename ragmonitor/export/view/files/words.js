@@ -144,7 +144,6 @@ const TEXTS = {
   expected: ["Its own history", "历史得分"],
   goldenLevel: ["{questions} questions. Answer correctness of the last 24 hours: {mean} ({lower} to {upper}).", "{questions} 个问题。最近 24 小时的回答正确性：{mean}（{lower} 至 {upper}）。"],
   goldenNoLevel: ["{questions} questions. None was asked in the last 24 hours.", "{questions} 个问题。最近 24 小时没有提问。"],
-  goldenCause_judge: ["The judge rejects reference answers that it accepted before: the judge has changed.", "评审不再接受以前接受的参考回答：问题在评审。"],
   golden_unasked: ["not asked since the start", "启动后尚未提问"],
   golden_answered: ["answered", "已回答"],
   golden_refused: ["connection refused", "连接被拒绝"],
