@@ -222,6 +222,7 @@ class Scene:
                 rising_since_s=event.since_s,
                 span=event.span,
                 objective=event.objective,
+                detail=event.detail,
             )
         self.keeper.alarm(event)
         self.keeper.snapshot(Snapshot(alarms=tuple(self.on.values())))

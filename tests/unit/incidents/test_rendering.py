@@ -80,9 +80,10 @@ def test_what_is_everywhere_is_said_so_and_no_noise_with_it():
     """What happened before stands beside, as no proof; and a shift of the mix."""
     event = Event(kind="deployment", name="1.1", at_s=START_S - 200, attributes={})
     scene = Scene(Explained(is_everywhere=True, events=(event,), shift=Shift("route", 0.8)))
-    scene.alarm(raised())
+    scene.alarm(raised(detail="version 2 is worse than 1: by 0.3"))
     page = as_markdown(scene.incident)
     assert "it is everywhere" in page
+    assert "version 2 is worse than 1: by 0.3" in page
     assert "deployment 1.1" in page
     assert "By route, 80 % of the rise goes with the mix" in page
     assert "到处都是" in as_markdown(scene.incident, "zh")
