@@ -404,11 +404,6 @@ class Monitor:
             return self._spans
 
     @property
-    def is_judged(self) -> bool:
-        """Whether a judge reads a share of the answers, beside the built-in one."""
-        return self.settings.judge.model is not None
-
-    @property
     def alarms(self) -> tuple[AlarmState, ...]:
         """The state of each signal's evidence, as of a few seconds ago."""
         return tuple(self._back.alarms)
@@ -470,12 +465,8 @@ class Monitor:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.
 
         For a judge that changed in silence; the alarm `anchors` clears with the checks that follow.
-        Without a judge there are no anchors, and a line of the log says so: with a stream that of
+        Without a judge there are no anchors, and a line of the log says so: with a worker that of
         the worker.
-
-        Raises:
-            StreamError: With a stream: the request could not be stored, or it is not known that it
-                was.
         """
         self._back.refreeze()
 
@@ -530,7 +521,7 @@ class Monitor:
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
-            _exit_time.monitors.discard(self)
+            _open.discard(self)
             self._forget()
             return self._back.close(max(0.0, deadline - time.monotonic()))
         return False
@@ -657,34 +648,24 @@ class Monitor:
                 source.clear()
 
 
-class _ExitTime:
-    """The time that the monitors of a process have at its exit, all of them together."""
-
-    def __init__(self) -> None:
-        self.monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
-        """Those that are not closed."""
-        self._until: float | None = None
-
-    def share(self) -> float:
-        """Return the seconds for the next one: what is left, in equal parts."""
-        now = time.monotonic()
-        if self._until is None:
-            self._until = now + EXIT_TIMEOUT_S
-        return max(0.0, self._until - now) / max(1, len(self.monitors))
-
-
-_exit_time = _ExitTime()
+_open: weakref.WeakSet[Monitor] = weakref.WeakSet()
+"""The monitors that are not closed."""
+_exit_ends_s: list[float] = []
+"""When the time ends that they have at the exit, all of them together; empty: it has not begun."""
 
 
 def _close_at_exit(monitor: Monitor) -> Callable[[], None]:
     """Close the monitor at exit; return what puts it before all that is registered by then."""
     reference = weakref.ref(monitor)
-    _exit_time.monitors.add(monitor)
+    _open.add(monitor)
 
     def close() -> None:
-        alive = reference()
+        alive, now = reference(), time.monotonic()
         if alive is not None:
-            alive.close(_exit_time.share())
+            if not _exit_ends_s:
+                _exit_ends_s.append(now + EXIT_TIMEOUT_S)
+            # What is left, in equal parts.
+            alive.close(max(0.0, _exit_ends_s[0] - now) / max(1, len(_open)))
 
     def register() -> None:
         atexit.unregister(close)

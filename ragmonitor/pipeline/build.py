@@ -52,6 +52,7 @@ from ragmonitor.runtime.protocols import (
     TraceExporter,
 )
 from ragmonitor.sampling import AdaptiveSampler, spent_in
+from ragmonitor.semconv.metrics import GOLDEN_EVALUATORS
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
@@ -160,23 +161,6 @@ ALWAYS: Final = ("ragmonitor:judge", "user_feedback")
 """Tags, or names of attributes, of answers that are judged for certain, budget permitting."""
 CONCURRENCY: Final = 8
 """Answers that the judge reads at once."""
-GOLDEN_EVALUATORS: Final = (
-    "answer_correctness",
-    "context_recall",
-    "context_precision",
-    "faithfulness",
-    "refusal_correctness",
-    "ragchecker_precision",
-    "ragchecker_recall",
-    "ragchecker_f1",
-    "ragchecker_claim_recall",
-    "ragchecker_context_precision",
-    "ragchecker_context_utilization",
-    "ragchecker_noise_sensitivity_in_relevant",
-    "ragchecker_hallucination",
-    "ragchecker_self_knowledge",
-)
-"""The evaluators of golden questions; docs/evaluations.md defines each."""
 
 
 def builtin_judge() -> CapableJudge:

@@ -264,10 +264,7 @@ class GoldenQuestions(Part):
 
     def _windowed(self, window: Window, since_s: float) -> Iterator[GaugeValue]:
         judge = self._judge
-        ragchecker = (f"ragchecker_{name}" for name in metrics.GOLDEN_RAGCHECKER_SCORES)
-        levels = {
-            name: self.level(name, since_s) for name in (*metrics.GOLDEN_EVALUATORS, *ragchecker)
-        }
+        levels = {name: self.level(name, since_s) for name in metrics.GOLDEN_EVALUATORS}
         asks = [is_answered for at_s, is_answered in self._asks if at_s >= since_s]
         if asks:
             levels["availability"] = share_of(sum(asks), len(asks))
