@@ -45,7 +45,6 @@ from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
 from ragmonitor.runtime.prices import Prices
 from ragmonitor.runtime.protocols import (
-    ConfigurableExporter,
     ExportContext,
     Exporter,
     Judge,
@@ -585,8 +584,8 @@ def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[E
         lost=lost,
     )
     for exporter in exporters:
-        if isinstance(exporter, ConfigurableExporter):
-            exporter.configure(context)
+        if (configure := getattr(exporter, "configure", None)) is not None:
+            configure(context)
     return exporters
 
 

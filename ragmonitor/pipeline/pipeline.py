@@ -351,7 +351,7 @@ class Pipeline:
                 self._poll()
             self.meters.refresh(
                 snapshot=self._latest,
-                queue_depth=len(self.queue) + self.queue.upstream,
+                queue_depth=len(self.queue),
                 errors=errors,
             )
             if self._runner is not None:

@@ -37,7 +37,7 @@ from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import Feedback, JoinedFeedback
-from ragmonitor.runtime.guard import contained, logger, record_problem
+from ragmonitor.runtime.guard import contained, record_problem
 from ragmonitor.settings import Settings
 
 NICENESS: Final = 5
@@ -114,8 +114,6 @@ class Session:
         self._closed: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
         self.has_news = threading.Event()
-        self.waiting = 0
-        """What waits in the application."""
         self.was_closed = False
         """Whether the monitor has asked for the last numbers."""
         self._telling = threading.Lock()
@@ -151,10 +149,8 @@ class Session:
         self.has_news.set()
 
     def _count(self, counts: Mapping[str, Any]) -> None:
-        self.waiting = counts["waiting"]
         guard.errors.update(Counter(counts["errors"]))
         if self._owns:
-            logger.setLevel(counts["level"])
             traces = self.back.traces
             if isinstance(traces, Traces):
                 traces.channel = self.channel if counts["has_provider"] else None
@@ -303,7 +299,8 @@ def _serve_parent(channel: Channel) -> None:
     def poll() -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
-        _polled(back, sessions)
+        for each in sessions:
+            each.has_news.set()
 
     def lose(reason: str, n: int) -> None:
         back.meters.dropped(reason, n)
@@ -337,7 +334,7 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
     back = Pipeline(
         settings,
         redactor=redactor_of(settings),
-        poll=lambda: _polled(back, sessions),
+        poll=lambda: [each.has_news.set() for each in sessions],
         is_apart=True,
     )
     back.wake()
@@ -384,9 +381,3 @@ def _listening(path: Path) -> socket.socket:
         server.close()
         raise
     return server
-
-
-def _polled(back: Pipeline, sessions: Sequence[Session]) -> None:
-    back.queue.upstream = sum(each.waiting for each in sessions)
-    for each in sessions:
-        each.has_news.set()

@@ -7,7 +7,6 @@ records and messages. A worker sends pickles of messages: it is this user's, as 
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import pickle
 import socket
@@ -482,9 +481,7 @@ class WorkerSender(Sender):
             line.channel.tell(
                 "counts",
                 {
-                    "waiting": len(self.queue),
                     "errors": errors - self._errors,
-                    "level": logging.getLogger("ragmonitor").getEffectiveLevel(),
                     "has_provider": self._address is None and self._traces.is_applications,
                     "noted": noted,
                 },
