@@ -171,7 +171,7 @@ class Session:
 
     def _tell_news(self) -> None:
         while self.channel.is_open:
-            self.has_news.wait()
+            self.has_news.wait(TICK_S)
             time.sleep(PAUSE_S)
             with contained("worker"):
                 self.tell()
@@ -273,9 +273,10 @@ def be_child(descriptor: int) -> None:
     log.propagate = False
     log.addHandler(_LogHandler())
     channel = Channel(socket.socket(fileno=descriptor))
+    frames = channel.frames()  # which close it once they are gone
     try:
         with contained("worker"):
-            _serve_parent(channel)
+            _serve_parent(channel, frames)
         with suppress(ChannelError):
             news = {"closed": (), "logs": [*waiting_logs], "state": None, "done": ()}
             channel.send(pickle.dumps(("news", news)))
@@ -283,24 +284,19 @@ def be_child(descriptor: int) -> None:
         os._exit(0)  # threads of client libraries must not keep it
 
 
-def _serve_parent(channel: Channel) -> None:
+def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
     """Serve the monitor that started this process. Raises `RagMonitorError`."""
     parent = os.getppid()
-    frames = channel.frames()
-    for first in frames:
-        _, (_, told, restarts) = wire.decode_message(first)
-        break
-    else:
+    first = next(frames, None)
+    if first is None:
         return
+    _, (_, told, restarts) = wire.decode_message(first)
     settings = restored(told)
     restrict_logs(settings)
-    sessions: list[Session] = []
 
     def poll() -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
-        for each in sessions:
-            each.has_news.set()
 
     def lose(reason: str, n: int) -> None:
         back.meters.dropped(reason, n)
@@ -315,7 +311,6 @@ def _serve_parent(channel: Channel) -> None:
     for _ in range(restarts):
         back.meters.restarted()
     session = Session(channel, back, owns=True)
-    sessions.append(session)
     session.serve(frames)
     # Gone without a word: what came is scored all the same, as far as the time suffices.
     if not session.was_closed:
@@ -331,12 +326,8 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
         OSError: Another worker listens there, or nobody can.
     """
     sessions: list[Session] = []
-    back = Pipeline(
-        settings,
-        redactor=redactor_of(settings),
-        poll=lambda: [each.has_news.set() for each in sessions],
-        is_apart=True,
-    )
+    redactor = redactor_of(settings)
+    back = Pipeline(settings, redactor=redactor, poll=lambda: None, is_apart=True)
     back.wake()
 
     def serve(channel: Channel) -> None:
