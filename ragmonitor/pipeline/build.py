@@ -32,12 +32,11 @@ from ragmonitor.pipeline.exports import Exports
 from ragmonitor.pipeline.judging import (
     GOLDEN_SHARE,
     JUDGE_GRACE_S,
-    JudgeConfig,
     JudgeRunner,
     ReadingEngine,
 )
 from ragmonitor.records import JudgeIdentity, is_builtin
-from ragmonitor.redaction import PersonalData, Redactor, without_secrets
+from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
@@ -120,7 +119,7 @@ def stages_of(
     """
     builtin, reader = builtin_judge(), reader_of(settings)
     store = store_of(settings) if store is None else store
-    judging = judging_of(settings, store)
+    judging = judging_of(settings, store, redactor.text)
     sampled = () if judging is None else (judging.judge.identity,)
     judges = ((reader or builtin).identity, *sampled)
     incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
@@ -131,14 +130,14 @@ def stages_of(
     incidents.explain = causes.explain
     newest, clean = NewestReports(), redactor.text
     exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
-    timeout_s = None if judging is None else judging.reading_timeout_s + JUDGE_GRACE_S
+    timeout_s = None if judging is None else _reading_timeout_s(settings)
     return Stages(
         redactor=redactor,
         builtin=builtin,
         reader=reader,
         engine=ReadingEngine(entries, clean=clean),
         golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=timeout_s),
-        runner=None if judging is None else JudgeRunner(judging, entries, clean=clean),
+        runner=judging,
         estimates=estimates,
         causes=causes,
         exports=Exports(
@@ -183,12 +182,13 @@ def reader_of(settings: Settings) -> EveryAnswerReader | None:
     return EveryAnswerReader(judge)
 
 
-def judging_of(settings: Settings, store: Store) -> JudgeConfig | None:
+def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRunner | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
         store: Where its budget is.
+        clean: Redacts one text: what a judge's provider says of a failure.
 
     Raises:
         SettingsError: It costs money and has no budget.
@@ -211,10 +211,12 @@ def judging_of(settings: Settings, store: Store) -> JudgeConfig | None:
             "answer already; their scores would be one series; give the judge's identity another "
             "name"
         )
-    asking = sum(entry.asks for entry in table.select(settings.evaluators))
-    return JudgeConfig(
-        judge=judge,
-        sampler=AdaptiveSampler(
+    entries = table.select(settings.evaluators)
+    asking = sum(entry.asks for entry in entries)
+    timeout_s = _reading_timeout_s(settings)
+    return JudgeRunner(
+        judge,
+        AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
             budget=_budget(settings, store, "judge", 1.0),
@@ -222,11 +224,16 @@ def judging_of(settings: Settings, store: Store) -> JudgeConfig | None:
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=ALWAYS,
         ),
+        engine=ReadingEngine(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s),
         concurrency=CONCURRENCY,
-        reading_timeout_s=2 * settings.judge.timeout_s,
         spent=partial(spent_in, settings.budget.unit),
         golden_share=_budget(settings, store, "golden", GOLDEN_SHARE),
     )
+
+
+def _reading_timeout_s(settings: Settings) -> float:
+    """Return the time over all calls of one reading."""
+    return 2 * settings.judge.timeout_s + JUDGE_GRACE_S
 
 
 def paid_judge(settings: Settings, named: str) -> Judge:
@@ -324,7 +331,7 @@ def store_of(settings: Settings) -> Store:
 
 
 def estimates_of(
-    settings: Settings, reader: Judge, judging: JudgeConfig | None, store: Store
+    settings: Settings, reader: Judge, judging: JudgeRunner | None, store: Store
 ) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it.
 

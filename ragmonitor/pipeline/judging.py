@@ -236,21 +236,6 @@ def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | 
 # --- the judge of drawn answers -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeConfig:
-    """The judge that reads a share of the answers, and how they are drawn for it."""
-
-    judge: CapableJudge
-    sampler: AdaptiveSampler
-    concurrency: int
-    reading_timeout_s: float
-    """The time over all calls of one reading."""
-    spent: Callable[[JudgeUsage], float]
-    """The cost of a reading, in the budget's unit."""
-    golden_share: Budget | None = None
-    """The part of the budget that answers to golden questions have; None: there is no budget."""
-
-
 def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | None]:
     """Return the judge's own report, and the one that another model gave where it failed.
 
@@ -269,36 +254,44 @@ def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | N
 class JudgeRunner:
     """Draws answers for the judge of one monitor and asks it, on one event loop."""
 
-    def __init__(self, config: JudgeConfig, entries: Table, *, clean: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        judge: CapableJudge,
+        sampler: AdaptiveSampler,
+        *,
+        engine: ReadingEngine,
+        concurrency: int,
+        spent: Callable[[JudgeUsage], float],
+        golden_share: Budget | None,
+    ) -> None:
         """Ask nobody yet.
 
         Args:
-            config: The judge.
-            entries: The evaluators.
-            clean: Redacts one text: what a judge's provider says of a failure.
+            judge: The judge.
+            sampler: Draws answers for it, and pays for its readings.
+            engine: Has it read.
+            concurrency: Answers that it reads at once.
+            spent: Returns the cost of a reading, in the budget's unit.
+            golden_share: The part of the budget that answers to golden questions have; None: there
+                is no budget.
         """
-        self.config = config
+        self.judge, self.sampler = judge, sampler
         # What it has kept of earlier readings would agree with them.
-        self._uncached = config.judge.uncached()
-        timeout_s = config.reading_timeout_s + JUDGE_GRACE_S
-        self._engine = ReadingEngine(
-            entries,
-            clean=clean,
-            timeout_s=timeout_s,
-            asking_timeout_s=timeout_s,
-        )
+        self._uncached = judge.uncached()
+        self._engine, self._concurrency = engine, concurrency
+        self._spent, self._golden_share = spent, golden_share
         self.forget()
 
     def forget(self) -> None:
         """Begin anew on another loop, or in a forked child."""
-        self._slots = asyncio.Semaphore(self.config.concurrency)
+        self._slots = asyncio.Semaphore(self._concurrency)
         self._prepared = asyncio.Event()
 
     async def prepare(self) -> None:
         """Load what the judge needs; readings wait for it."""
         with contained("judge"):
             try:
-                await self.config.judge.prepare()
+                await self.judge.prepare()
             except RagMonitorError as error:
                 # Each reading will say so too; here it is said before any money was expected of it.
                 logger.warning("ragmonitor: the judge cannot read: %s", reason(error))
@@ -308,12 +301,12 @@ class JudgeRunner:
     async def close(self) -> None:
         """Close connections of the running loop."""
         with contained("judge"):
-            await self.config.judge.close()
+            await self.judge.close()
 
     @property
     def is_down(self) -> bool:
         """Whether the judge would not be asked now."""
-        return not self.config.judge.admits()
+        return not self.judge.admits()
 
     # --- sampling -------------------------------------------------------------------------------
 
@@ -337,7 +330,7 @@ class JudgeRunner:
             decision = _never(Cause.JUDGE_DOWN)
         else:
             try:
-                decision = self.config.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+                decision = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
                 decision = _never(_no_price(error))
         return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
@@ -354,14 +347,14 @@ class JudgeRunner:
         try:
             if within is not None and within.status(0.0).level <= 0:
                 return None
-            return self.config.sampler.reserve(interaction)
+            return self.sampler.reserve(interaction)
         except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
             _no_price(error)
             return None
 
     def unread(self, interaction: Interaction, decision: SamplingDecision, cause: Cause) -> Report:
         """Return the report of an answer that is not read."""
-        return self._engine.unread(self.config.judge, "sampled", interaction, cause, decision)
+        return self._engine.unread(self.judge, "sampled", interaction, cause, decision)
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -380,7 +373,7 @@ class JudgeRunner:
             decision: That it is read, and what is reserved for it.
             engine: Other evaluators; None: the usual ones.
         """
-        judge = self.config.judge if role == "sampled" else self._uncached
+        judge = self.judge if role == "sampled" else self._uncached
         spent = 0.0
         try:
             # These first: waiting for them must not use up the judge's own time.
@@ -390,12 +383,12 @@ class JudgeRunner:
                 reading = await (engine or self._engine).read(judge, role, interaction, decision)
                 usage = reading.report.usage
                 if usage is not None and reading.is_usage_known:
-                    spent = self.config.spent(usage)
+                    spent = self._spent(usage)
         finally:
-            self.config.sampler.refund(decision, spent)
-            if role == "golden" and self.config.golden_share is not None:
+            self.sampler.refund(decision, spent)
+            if role == "golden" and self._golden_share is not None:
                 with contained("sample"):
-                    self.config.golden_share.settle(0.0, spent)
+                    self._golden_share.settle(0.0, spent)
         return reading.report
 
     async def read_golden(self, engine: ReadingEngine, interaction: Interaction) -> Report:
@@ -405,7 +398,7 @@ class JudgeRunner:
         """
         cause = unscorable(interaction)
         if cause is None:
-            decision = self.reserve(interaction, within=self.config.golden_share)
+            decision = self.reserve(interaction, within=self._golden_share)
             if decision is not None:
                 return await self.read("golden", interaction, decision, engine)
             cause = Cause.OVER_BUDGET
@@ -414,7 +407,7 @@ class JudgeRunner:
                 f"golden answers are not judged: {GOLDEN_SHARE:.0%} of the budget are theirs, and "
                 "spent for now; ask fewer of them (per_hour), or raise the budget",
             )
-        judge, detail = self.config.judge, interaction.error
+        judge, detail = self.judge, interaction.error
         return engine.unread(judge, "golden", interaction, cause, detail=detail)
 
 

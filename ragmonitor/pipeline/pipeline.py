@@ -355,7 +355,7 @@ class Pipeline:
                 errors=errors,
             )
             if self._runner is not None:
-                judge = self._runner.config.judge
+                judge = self._runner.judge
                 state = judge.breaker_state
                 if state is not None:
                     with contained("judge"):
@@ -368,9 +368,8 @@ class Pipeline:
         with contained("estimate"):
             snapshot = self.estimates.snapshot()
         if self._runner is not None:
-            config = self._runner.config
             with contained("sample"):
-                sampling = config.sampler.gauges(config.judge.identity.name)
+                sampling = self._runner.sampler.gauges(self._runner.judge.identity.name)
                 snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
         return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
 
