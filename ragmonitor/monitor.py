@@ -345,7 +345,7 @@ class Monitor:
         `ragmonitor_golden_*` shows the scores beside each question's own history; docs/goldens.md.
         Asking begins at once, on a thread of ours, and ends with the monitor. What golden questions
         cause in the application is marked, and is no traffic. Each answer costs the judge two
-        readings, of which all together may spend a quarter of the monitor's budget.
+        readings, which the monitor's budget pays.
 
         Args:
             ask: A function from a question to an answer, with its chunks if it says them; a

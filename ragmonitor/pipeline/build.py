@@ -30,7 +30,6 @@ from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudg
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.pipeline.exports import Exports
 from ragmonitor.pipeline.judging import (
-    GOLDEN_SHARE,
     JUDGE_GRACE_S,
     JudgeRunner,
     ReadingEngine,
@@ -219,7 +218,7 @@ def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRu
         AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=_budget(settings, store, "judge", 1.0),
+            budget=_budget(settings, store),
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=ALWAYS,
@@ -227,7 +226,6 @@ def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRu
         engine=ReadingEngine(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s),
         concurrency=CONCURRENCY,
         spent=partial(spent_in, settings.budget.unit),
-        golden_share=_budget(settings, store, "golden", GOLDEN_SHARE),
     )
 
 
@@ -287,24 +285,17 @@ def _split_address(named: str) -> tuple[str, str | None]:
     return model, f"http{address}" if at else None
 
 
-def _budget(settings: Settings, store: Store, name: str, share: float) -> Budget | None:
-    """Return a share of what all judges may spend together; None: there is no limit.
+def _budget(settings: Settings, store: Store) -> Budget | None:
+    """Return what all judges may spend together; None: there is no limit.
 
     What a process has reserved is taken out at once, for every process, so that nothing is spent
     twice; what one had reserved when it died counts as spent.
     """
     if not settings.budget.is_given:
         return None
-    per_day, per_hour = (
-        None if limit is None else limit * share for limit in settings.budget.limits
-    )
-    return Budget(
-        store,
-        per_day=per_day,
-        per_hour=per_hour,
-        unit=settings.budget.unit,
-        name=name,
-    )
+    per_day, per_hour = settings.budget.limits
+    unit = settings.budget.unit
+    return Budget(store, per_day=per_day, per_hour=per_hour, unit=unit)
 
 
 # --- Statistics, and the alarms that rest on them ---

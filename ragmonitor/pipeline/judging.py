@@ -37,7 +37,6 @@ from ragmonitor.runtime.guard import (
 )
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import AdaptiveSampler
-from ragmonitor.store import Budget
 
 MAX_USED = 1_000_000_000
 """Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
@@ -46,8 +45,6 @@ MAX_PENDING: Final = 1_000
 """Drawn answers that may wait for the judge; beyond, none is drawn."""
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
-GOLDEN_SHARE: Final = 0.25
-"""The share of the judges' budget that readings for golden questions may spend at most."""
 
 
 # --- one reading ----------------------------------------------------------------------------------
@@ -262,7 +259,6 @@ class JudgeRunner:
         engine: ReadingEngine,
         concurrency: int,
         spent: Callable[[JudgeUsage], float],
-        golden_share: Budget | None,
     ) -> None:
         """Ask nobody yet.
 
@@ -272,14 +268,12 @@ class JudgeRunner:
             engine: Has it read.
             concurrency: Answers that it reads at once.
             spent: Returns the cost of a reading, in the budget's unit.
-            golden_share: The part of the budget that answers to golden questions have; None: there
-                is no budget.
         """
         self.judge, self.sampler = judge, sampler
         # What it has kept of earlier readings would agree with them.
         self._uncached = judge.uncached()
         self._engine, self._concurrency = engine, concurrency
-        self._spent, self._golden_share = spent, golden_share
+        self._spent = spent
         self.forget()
 
     def forget(self) -> None:
@@ -335,18 +329,9 @@ class JudgeRunner:
                 decision = _never(_no_price(error))
         return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
 
-    def reserve(
-        self, interaction: Interaction, *, within: Budget | None = None
-    ) -> SamplingDecision | None:
-        """Pay for a reading outside the sample; None: it cannot be paid, or has no price.
-
-        Args:
-            interaction: The answer.
-            within: A part of the budget that must not be spent; None: all of it may be.
-        """
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
+        """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
         try:
-            if within is not None and within.status(0.0).level <= 0:
-                return None
             return self.sampler.reserve(interaction)
         except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
             _no_price(error)
@@ -386,29 +371,17 @@ class JudgeRunner:
                     spent = self._spent(usage)
         finally:
             self.sampler.refund(decision, spent)
-            if role == "golden" and self._golden_share is not None:
-                with contained("sample"):
-                    self._golden_share.settle(0.0, spent)
         return reading.report
 
     async def read_golden(self, engine: ReadingEngine, interaction: Interaction) -> Report:
-        """Return the report on an answer to a golden question, within its part of the budget.
-
-        What is under way may overdraw that part, and is made up for.
-        """
+        """Return the report on an answer to a golden question, as far as the budget permits."""
         cause = unscorable(interaction)
         if cause is None:
-            decision = self.reserve(interaction, within=self._golden_share)
+            decision = self.reserve(interaction)
             if decision is not None:
                 return await self.read("golden", interaction, decision, engine)
             cause = Cause.OVER_BUDGET
-            record_problem(
-                "judge",
-                f"golden answers are not judged: {GOLDEN_SHARE:.0%} of the budget are theirs, and "
-                "spent for now; ask fewer of them (per_hour), or raise the budget",
-            )
-        judge, detail = self.judge, interaction.error
-        return engine.unread(judge, "golden", interaction, cause, detail=detail)
+        return engine.unread(self.judge, "golden", interaction, cause, detail=interaction.error)
 
 
 def _never(cause: Cause) -> SamplingDecision:
