@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from ragmonitor.pipeline.build import builtin_judge, meters_of
-from ragmonitor.pipeline.sender import Sender
+from ragmonitor.pipeline.sender import Call, Sender
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
 from ragmonitor.redaction import Redactor
@@ -93,8 +93,11 @@ class StreamSender(Sender):
 
     def _work(self) -> bool:
         self._refresh()
-        taken = self._take(1)
+        taken = self.queue.take(1)
         for finished in taken:
+            if isinstance(finished, Call) and finished.done is not None:
+                finished.done.set_result(True)
+                continue
             self._sending.append(finished)
             cause: Cause | None = Cause.INTERNAL_ERROR
             try:
@@ -104,7 +107,6 @@ class StreamSender(Sender):
                     cause = None if packed is None else self._store(packed[0])
             finally:
                 self._sent(cause)
-                self._handed += 1
             time.sleep(0)  # the application goes first
         if not taken:
             self._rest()
