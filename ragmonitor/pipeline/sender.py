@@ -24,6 +24,7 @@ from ragmonitor.pipeline.ledger import Ledger
 from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import wire
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained, shielded
 from ragmonitor.runtime.protocols import Finished
@@ -86,7 +87,16 @@ class Sender:
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             meters: What is counted here.
             judges: Who scores every answer there, in the order of `ledger.ROLES`.
+
+        Raises:
+            SettingsError: Texts may not leave.
         """
+        if redactor is not None and settings.content.shown != "all":
+            raise SettingsError(
+                "send_to: a worker elsewhere scores texts, and content.policy is "
+                f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
+                "redaction, or score in this process"
+            )
         self._redactor = redactor
         self._poll = poll
         self._meters = meters

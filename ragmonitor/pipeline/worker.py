@@ -29,8 +29,8 @@ import msgspec
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.build import redactor_of, restrict_logs, traces_of
+from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
-from ragmonitor.pipeline.placement import restored
 from ragmonitor.pipeline.worker_sender import Channel, ChannelError
 from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire

@@ -28,9 +28,9 @@ from prometheus_client.metrics_core import Metric
 
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.build import stages_of, traces_of
+from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
-from ragmonitor.pipeline.placement import UNIX, described
 from ragmonitor.pipeline.sender import TICK_S, AgainError, Call, Sender
 from ragmonitor.records import Cause, Report, Status
 from ragmonitor.redaction import Redactor
