@@ -345,7 +345,7 @@ class Monitor:
         `ragmonitor_golden_*` shows the scores beside each question's own history; docs/goldens.md.
         Asking begins at once, on a thread of ours, and ends with the monitor. What golden questions
         cause in the application is marked, and is no traffic. Each answer costs the judge two
-        readings, of which all together may spend a quarter of the monitor's budget.
+        readings, which the monitor's budget pays.
 
         Args:
             ask: A function from a question to an answer, with its chunks if it says them; a
@@ -401,11 +401,6 @@ class Monitor:
                     on_forgotten=self._give_up,
                 )
             return self._spans
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether a judge reads a share of the answers, beside the built-in one."""
-        return self.settings.judge.model is not None
 
     @property
     def alarms(self) -> tuple[AlarmState, ...]:
@@ -516,7 +511,7 @@ class Monitor:
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
-            _exit_time.monitors.discard(self)
+            _open.discard(self)
             self._forget()
             return self._back.close(max(0.0, deadline - time.monotonic()))
         return False
@@ -643,34 +638,24 @@ class Monitor:
                 source.clear()
 
 
-class _ExitTime:
-    """The time that the monitors of a process have at its exit, all of them together."""
-
-    def __init__(self) -> None:
-        self.monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
-        """Those that are not closed."""
-        self._until: float | None = None
-
-    def share(self) -> float:
-        """Return the seconds for the next one: what is left, in equal parts."""
-        now = time.monotonic()
-        if self._until is None:
-            self._until = now + EXIT_TIMEOUT_S
-        return max(0.0, self._until - now) / max(1, len(self.monitors))
-
-
-_exit_time = _ExitTime()
+_open: weakref.WeakSet[Monitor] = weakref.WeakSet()
+"""The monitors that are not closed."""
+_exit_ends_s: list[float] = []
+"""When the time ends that they have at the exit, all of them together; empty: it has not begun."""
 
 
 def _close_at_exit(monitor: Monitor) -> Callable[[], None]:
     """Close the monitor at exit; return what puts it before all that is registered by then."""
     reference = weakref.ref(monitor)
-    _exit_time.monitors.add(monitor)
+    _open.add(monitor)
 
     def close() -> None:
-        alive = reference()
+        alive, now = reference(), time.monotonic()
         if alive is not None:
-            alive.close(_exit_time.share())
+            if not _exit_ends_s:
+                _exit_ends_s.append(now + EXIT_TIMEOUT_S)
+            # What is left, in equal parts.
+            alive.close(max(0.0, _exit_ends_s[0] - now) / max(1, len(_open)))
 
     def register() -> None:
         atexit.unregister(close)

@@ -17,12 +17,12 @@ from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import Line
-from ragmonitor.pipeline.build import GOLDEN_EVALUATORS
 from ragmonitor.records import Interaction, Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.runtime.tables import owners_alone
+from ragmonitor.semconv.metrics import GOLDEN_EVALUATORS
 
 DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
 """Retrieved chunks beside the golden's own, by ids or texts; texts need rapidfuzz."""

@@ -230,7 +230,7 @@ class AnswerHandler:
             answer = runner.unread(interaction, decision, cause)
         with self._step:
             self._exports.export(account, replace(answer, target=target, late=True))
-            judged, stand_in = by_another(answer, runner.config.judge.identity)
+            judged, stand_in = by_another(answer, runner.judge.identity)
             self._complete(
                 CompletedAnswer(
                     builtin=builtin,

@@ -31,14 +31,12 @@ from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.pipeline.exports import Exports
 from ragmonitor.pipeline.judging import (
-    GOLDEN_SHARE,
     JUDGE_GRACE_S,
-    JudgeConfig,
     JudgeRunner,
     ReadingEngine,
 )
 from ragmonitor.records import JudgeIdentity, is_builtin
-from ragmonitor.redaction import PersonalData, Redactor, without_secrets
+from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
@@ -46,13 +44,13 @@ from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
 from ragmonitor.runtime.prices import Prices
 from ragmonitor.runtime.protocols import (
-    ConfigurableExporter,
     ExportContext,
     Exporter,
     Judge,
     TraceExporter,
 )
 from ragmonitor.sampling import AdaptiveSampler, spent_in
+from ragmonitor.semconv.metrics import GOLDEN_EVALUATORS
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
@@ -120,7 +118,7 @@ def stages_of(
     """
     builtin, reader = builtin_judge(), reader_of(settings)
     store = store_of(settings) if store is None else store
-    judging = judging_of(settings, store)
+    judging = judging_of(settings, store, redactor.text)
     sampled = () if judging is None else (judging.judge.identity,)
     judges = ((reader or builtin).identity, *sampled)
     incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
@@ -131,14 +129,14 @@ def stages_of(
     incidents.explain = causes.explain
     newest, clean = NewestReports(), redactor.text
     exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
-    timeout_s = None if judging is None else judging.reading_timeout_s + JUDGE_GRACE_S
+    timeout_s = None if judging is None else _reading_timeout_s(settings)
     return Stages(
         redactor=redactor,
         builtin=builtin,
         reader=reader,
         engine=ReadingEngine(entries, clean=clean),
         golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=timeout_s),
-        runner=None if judging is None else JudgeRunner(judging, entries, clean=clean),
+        runner=judging,
         estimates=estimates,
         causes=causes,
         exports=Exports(
@@ -160,23 +158,6 @@ ALWAYS: Final = ("ragmonitor:judge", "user_feedback")
 """Tags, or names of attributes, of answers that are judged for certain, budget permitting."""
 CONCURRENCY: Final = 8
 """Answers that the judge reads at once."""
-GOLDEN_EVALUATORS: Final = (
-    "answer_correctness",
-    "context_recall",
-    "context_precision",
-    "faithfulness",
-    "refusal_correctness",
-    "ragchecker_precision",
-    "ragchecker_recall",
-    "ragchecker_f1",
-    "ragchecker_claim_recall",
-    "ragchecker_context_precision",
-    "ragchecker_context_utilization",
-    "ragchecker_noise_sensitivity_in_relevant",
-    "ragchecker_hallucination",
-    "ragchecker_self_knowledge",
-)
-"""The evaluators of golden questions; docs/evaluations.md defines each."""
 
 
 def builtin_judge() -> CapableJudge:
@@ -200,12 +181,13 @@ def reader_of(settings: Settings) -> EveryAnswerReader | None:
     return EveryAnswerReader(judge)
 
 
-def judging_of(settings: Settings, store: Store) -> JudgeConfig | None:
+def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRunner | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
         store: Where its budget is.
+        clean: Redacts one text: what a judge's provider says of a failure.
 
     Raises:
         SettingsError: It costs money and has no budget.
@@ -230,22 +212,28 @@ def judging_of(settings: Settings, store: Store) -> JudgeConfig | None:
             "answer already; their scores would be one series; give the judge's identity another "
             "name"
         )
-    asking = sum(entry.asks for entry in table.select(settings.evaluators))
-    return JudgeConfig(
-        judge=judge,
-        sampler=AdaptiveSampler(
+    entries = table.select(settings.evaluators)
+    asking = sum(entry.asks for entry in entries)
+    timeout_s = _reading_timeout_s(settings)
+    return JudgeRunner(
+        judge,
+        AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=_budget(settings, store, "judge", 1.0),
+            budget=_budget(settings, store),
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=ALWAYS,
         ),
+        engine=ReadingEngine(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s),
         concurrency=CONCURRENCY,
-        reading_timeout_s=2 * settings.judge.timeout_s,
         spent=partial(spent_in, settings.budget.unit),
-        golden_share=_budget(settings, store, "golden", GOLDEN_SHARE),
     )
+
+
+def _reading_timeout_s(settings: Settings) -> float:
+    """Return the time over all calls of one reading."""
+    return 2 * settings.judge.timeout_s + JUDGE_GRACE_S
 
 
 def paid_judge(settings: Settings, named: str) -> Judge:
@@ -298,24 +286,17 @@ def _split_address(named: str) -> tuple[str, str | None]:
     return model, f"http{address}" if at else None
 
 
-def _budget(settings: Settings, store: Store, name: str, share: float) -> Budget | None:
-    """Return a share of what all judges may spend together; None: there is no limit.
+def _budget(settings: Settings, store: Store) -> Budget | None:
+    """Return what all judges may spend together; None: there is no limit.
 
     What a process has reserved is taken out at once, for every process, so that nothing is spent
     twice; what one had reserved when it died counts as spent.
     """
     if not settings.budget.is_given:
         return None
-    per_day, per_hour = (
-        None if limit is None else limit * share for limit in settings.budget.limits
-    )
-    return Budget(
-        store,
-        per_day=per_day,
-        per_hour=per_hour,
-        unit=settings.budget.unit,
-        name=name,
-    )
+    per_day, per_hour = settings.budget.limits
+    unit = settings.budget.unit
+    return Budget(store, per_day=per_day, per_hour=per_hour, unit=unit)
 
 
 # --- Statistics, and the alarms that rest on them ---
@@ -338,7 +319,7 @@ def store_of(settings: Settings) -> Store:
 
 
 def estimates_of(
-    settings: Settings, reader: JudgeIdentity, judging: JudgeConfig | None, store: Store
+    settings: Settings, reader: JudgeIdentity, judging: JudgeRunner | None, store: Store
 ) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it.
 
@@ -581,8 +562,8 @@ def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[E
         lost=lost,
     )
     for exporter in exporters:
-        if isinstance(exporter, ConfigurableExporter):
-            exporter.configure(context)
+        if (configure := getattr(exporter, "configure", None)) is not None:
+            configure(context)
     return exporters
 
 

@@ -12,13 +12,7 @@ from ragmonitor.records import AlarmEvent, Report, Snapshot, SpanReference
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger
 from ragmonitor.runtime.lock_slices import give_back
-from ragmonitor.runtime.protocols import (
-    AlarmListener,
-    Exporter,
-    FeedbackListener,
-    SnapshotListener,
-    TraceExporter,
-)
+from ragmonitor.runtime.protocols import Exporter, TraceExporter
 
 if TYPE_CHECKING:
     from ragmonitor.export.prometheus import PrometheusExporter
@@ -78,26 +72,24 @@ class Exports:
     def announce(self, event: AlarmEvent) -> None:
         """Log an alarm's transition, and pass it on to whoever listens."""
         logger.warning("ragmonitor: %s", event)
-        for exporter in (self.meters, *self.exporters):
-            if isinstance(exporter, AlarmListener):
-                with contained("export"):
-                    exporter.alarm(event)
+        self._tell((self.meters, *self.exporters), "alarm", event)
 
     def pass_on(self, joined: JoinedFeedback) -> None:
         """Export what people said: as a score by people, and never among a judge's."""
         with contained("export"):
             joined = replace(joined, feedback=joined.feedback.redacted(self._clean))
-            for exporter in (self.traces, *self.exporters):
-                if isinstance(exporter, FeedbackListener):
-                    with contained("export"):
-                        exporter.feedback(joined)
+            self._tell((self.traces, *self.exporters), "feedback", joined)
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Pass every number of now on to the exporters that listen."""
-        for exporter in self.exporters:
-            if isinstance(exporter, SnapshotListener):
-                with contained("export"):
-                    exporter.snapshot(snapshot)
+        self._tell(self.exporters, "snapshot", snapshot)
+
+    def _tell(self, exporters: Sequence[Exporter], name: str, news: object) -> None:
+        """Call a method of the exporters that have it: see `Exporter`."""
+        for exporter in exporters:
+            with contained("export"):
+                if (take := getattr(exporter, name, None)) is not None:
+                    take(news)
 
     def flush(self, deadline: float) -> bool:
         """Send what is buffered; return whether all of it was sent."""

@@ -36,7 +36,6 @@ from ragmonitor.runtime.guard import (
     record_problem,
 )
 from ragmonitor.sampling import AdaptiveSampler
-from ragmonitor.store import Budget
 
 MAX_USED = 1_000_000_000
 """Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
@@ -45,8 +44,6 @@ MAX_PENDING: Final = 1_000
 """Drawn answers that may wait for the judge; beyond, none is drawn."""
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
-GOLDEN_SHARE: Final = 0.25
-"""The share of the judges' budget that readings for golden questions may spend at most."""
 
 
 # --- one reading ----------------------------------------------------------------------------------
@@ -235,21 +232,6 @@ def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | 
 # --- the judge of drawn answers -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeConfig:
-    """The judge that reads a share of the answers, and how they are drawn for it."""
-
-    judge: CapableJudge
-    sampler: AdaptiveSampler
-    concurrency: int
-    reading_timeout_s: float
-    """The time over all calls of one reading."""
-    spent: Callable[[JudgeUsage], float]
-    """The cost of a reading, in the budget's unit."""
-    golden_share: Budget | None = None
-    """The part of the budget that answers to golden questions have; None: there is no budget."""
-
-
 def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | None]:
     """Return the judge's own report, and the one that another model gave where it failed.
 
@@ -268,36 +250,41 @@ def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | N
 class JudgeRunner:
     """Draws answers for the judge of one monitor and asks it, on one event loop."""
 
-    def __init__(self, config: JudgeConfig, entries: Table, *, clean: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        judge: CapableJudge,
+        sampler: AdaptiveSampler,
+        *,
+        engine: ReadingEngine,
+        concurrency: int,
+        spent: Callable[[JudgeUsage], float],
+    ) -> None:
         """Ask nobody yet.
 
         Args:
-            config: The judge.
-            entries: The evaluators.
-            clean: Redacts one text: what a judge's provider says of a failure.
+            judge: The judge.
+            sampler: Draws answers for it, and pays for its readings.
+            engine: Has it read.
+            concurrency: Answers that it reads at once.
+            spent: Returns the cost of a reading, in the budget's unit.
         """
-        self.config = config
+        self.judge, self.sampler = judge, sampler
         # What it has kept of earlier readings would agree with them.
-        self._uncached = config.judge.uncached()
-        timeout_s = config.reading_timeout_s + JUDGE_GRACE_S
-        self._engine = ReadingEngine(
-            entries,
-            clean=clean,
-            timeout_s=timeout_s,
-            asking_timeout_s=timeout_s,
-        )
+        self._uncached = judge.uncached()
+        self._engine, self._concurrency = engine, concurrency
+        self._spent = spent
         self.forget()
 
     def forget(self) -> None:
         """Begin anew on another loop, or in a forked child."""
-        self._slots = asyncio.Semaphore(self.config.concurrency)
+        self._slots = asyncio.Semaphore(self._concurrency)
         self._prepared = asyncio.Event()
 
     async def prepare(self) -> None:
         """Load what the judge needs; readings wait for it."""
         with contained("judge"):
             try:
-                await self.config.judge.prepare()
+                await self.judge.prepare()
             except RagMonitorError as error:
                 # Each reading will say so too; here it is said before any money was expected of it.
                 logger.warning("ragmonitor: the judge cannot read: %s", reason(error))
@@ -307,12 +294,12 @@ class JudgeRunner:
     async def close(self) -> None:
         """Close connections of the running loop."""
         with contained("judge"):
-            await self.config.judge.close()
+            await self.judge.close()
 
     @property
     def is_down(self) -> bool:
         """Whether the judge would not be asked now."""
-        return not self.config.judge.admits()
+        return not self.judge.admits()
 
     # --- sampling -------------------------------------------------------------------------------
 
@@ -336,33 +323,22 @@ class JudgeRunner:
             decision = _never(Cause.JUDGE_DOWN)
         else:
             try:
-                decision = self.config.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+                decision = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
                 decision = _never(_no_price(error))
         return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
 
-    def reserve(
-        self, interaction: Interaction, *, within: Budget | None = None
-    ) -> SamplingDecision | None:
-        """Pay for a reading outside the sample; None: it cannot be paid, or has no price.
-
-        Args:
-            interaction: The answer.
-            within: A part of the budget that must not be spent; None: all of it may be.
-        """
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
+        """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
         try:
-            if within is not None and within.status(0.0).level <= 0:
-                return None
-            return self.config.sampler.reserve(interaction)
+            return self.sampler.reserve(interaction)
         except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
             _no_price(error)
             return None
 
     def unread(self, interaction: Interaction, decision: SamplingDecision, cause: Cause) -> Report:
         """Return the report of an answer that is not read."""
-        return self._engine.unread(
-            self.config.judge.identity, "sampled", interaction, cause, decision
-        )
+        return self._engine.unread(self.judge.identity, "sampled", interaction, cause, decision)
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -381,7 +357,7 @@ class JudgeRunner:
             decision: That it is read, and what is reserved for it.
             engine: Other evaluators; None: the usual ones.
         """
-        judge = self.config.judge if role == "sampled" else self._uncached
+        judge = self.judge if role == "sampled" else self._uncached
         spent = 0.0
         try:
             # These first: waiting for them must not use up the judge's own time.
@@ -391,32 +367,21 @@ class JudgeRunner:
                 reading = await (engine or self._engine).read(judge, role, interaction, decision)
                 usage = reading.report.usage
                 if usage is not None and reading.is_usage_known:
-                    spent = self.config.spent(usage)
+                    spent = self._spent(usage)
         finally:
-            self.config.sampler.refund(decision, spent)
-            if role == "golden" and self.config.golden_share is not None:
-                with contained("sample"):
-                    self.config.golden_share.settle(0.0, spent)
+            self.sampler.refund(decision, spent)
         return reading.report
 
     async def read_golden(self, engine: ReadingEngine, interaction: Interaction) -> Report:
-        """Return the report on an answer to a golden question, within its part of the budget.
-
-        What is under way may overdraw that part, and is made up for.
-        """
+        """Return the report on an answer to a golden question, as far as the budget permits."""
         cause = unscorable(interaction)
         if cause is None:
-            decision = self.reserve(interaction, within=self.config.golden_share)
+            decision = self.reserve(interaction)
             if decision is not None:
                 return await self.read("golden", interaction, decision, engine)
             cause = Cause.OVER_BUDGET
-            record_problem(
-                "judge",
-                f"golden answers are not judged: {GOLDEN_SHARE:.0%} of the budget are theirs, and "
-                "spent for now; ask fewer of them (per_hour), or raise the budget",
-            )
-        judge, detail = self.config.judge, interaction.error
-        return engine.unread(judge.identity, "golden", interaction, cause, detail=detail)
+        judge, detail = self.judge.identity, interaction.error
+        return engine.unread(judge, "golden", interaction, cause, detail=detail)
 
 
 def _never(cause: Cause) -> SamplingDecision:

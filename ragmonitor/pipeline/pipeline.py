@@ -347,11 +347,11 @@ class Pipeline:
                 self._poll()
             self.meters.refresh(
                 snapshot=self._latest,
-                queue_depth=len(self.queue) + self.queue.upstream,
+                queue_depth=len(self.queue),
                 errors=errors,
             )
             if self._runner is not None:
-                judge = self._runner.config.judge
+                judge = self._runner.judge
                 state = judge.breaker_state
                 if state is not None:
                     with contained("judge"):
@@ -364,9 +364,8 @@ class Pipeline:
         with contained("estimate"):
             snapshot = self.estimates.snapshot()
         if self._runner is not None:
-            config = self._runner.config
             with contained("sample"):
-                sampling = config.sampler.gauges(config.judge.identity.name)
+                sampling = self._runner.sampler.gauges(self._runner.judge.identity.name)
                 snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
         return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
 

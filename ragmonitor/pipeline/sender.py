@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +24,7 @@ from ragmonitor.pipeline.ledger import Ledger
 from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import wire
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained, shielded
 from ragmonitor.runtime.protocols import Finished
@@ -34,7 +36,11 @@ LINGER_S: Final = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
 TICK_S: Final = 2.0
 LATER_S: Final = 0.005
-"""The pause between looks of somebody who waits for the thread."""
+"""The pause before a request is made again."""
+
+
+class AgainError(Exception):
+    """A request was lost with the worker that had it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,11 @@ class Call:
     """What else is sent, in its turn: feedback, an event, a request."""
 
     name: str
-    data: bytes
+    data: bytes = b""
+    done: Future[bool] | None = None
+    """Has whether all that was taken before has been done; None: nobody waits for that."""
+    deadline: float = 0.0
+    """Until when somebody waits."""
     framework: str = ""
     status: Status = "ok"
 
@@ -77,7 +87,16 @@ class Sender:
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             meters: What is counted here.
             judges: Who scores every answer there, in the order of `ledger.ROLES`.
+
+        Raises:
+            SettingsError: Texts may not leave.
         """
+        if redactor is not None and settings.content.shown != "all":
+            raise SettingsError(
+                "send_to: a worker elsewhere scores texts, and content.policy is "
+                f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
+                "redaction, or score in this process"
+            )
         self._redactor = redactor
         self._poll = poll
         self._meters = meters
@@ -91,9 +110,6 @@ class Sender:
         """Held while shared state changes; a fork waits for it."""
         self._thread = SupervisedThread(self._work)
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._counting = threading.Lock()
-        self._taken = self._handed = 0
-        """What was taken from the queue, and what was sent or counted since."""
         self._idle = self._closed = False
         self._ticked_s = 0.0
 
@@ -145,25 +161,23 @@ class Sender:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything taken so far is sent or counted; return whether it is."""
-        if self._is_working():
-            self.wake()
-            if not self._is_handed(time.monotonic() + timeout_s):
-                return False
+        is_sent = not self._is_working() or self._asked("flush", time.monotonic() + timeout_s)
         self.ledger.count_notes()
-        return True
+        return is_sent
 
     def _is_working(self) -> bool:
         return not self._closed and bool(self._thread.is_started or len(self.queue))
 
-    def _is_handed(self, deadline: float) -> bool:
-        """Wait until what is in the queue by now was sent or counted; return whether it was."""
-        with self._counting:
-            until = self._taken + len(self.queue)
-        while self._handed < until:
-            if time.monotonic() > deadline:
-                return False
+    def _asked(self, name: str, deadline: float) -> bool:
+        """Have a request take its turn behind what waits; return whether it was carried out."""
+        while not self._closed and (left_s := deadline - time.monotonic()) > 0:
+            done = Future[bool]()
+            if self.queue.put(Call(name, done=done, deadline=deadline)):
+                self.wake()
+                with suppress(TimeoutError, AgainError):
+                    return done.result(left_s)
             time.sleep(LATER_S)
-        return True
+        return False
 
     def _end(self, deadline: float) -> None:
         """Stop the thread, which is waited for until then, and count what is left."""
@@ -181,10 +195,12 @@ class Sender:
             self._refuse(left[0], Cause.SHUTDOWN)
 
     def _refuse(self, finished: Finished, cause: Cause) -> None:
-        if isinstance(finished, Call):
-            self.ledger.give_up(f"{finished.name}_lost")
-        else:
+        if not isinstance(finished, Call):
             self.ledger.refuse(finished, cause)
+        elif finished.done is not None:
+            finished.done.set_result(False)
+        else:
+            self.ledger.give_up(f"{finished.name}_lost")
 
     def forget(self) -> None:
         """Let go of the parent's sockets, in a forked child that begins anew."""
@@ -196,13 +212,6 @@ class Sender:
     def _work(self) -> bool | None:
         """Work for a while; as `SupervisedThread` says."""
         raise NotImplementedError
-
-    def _take(self, max_items: int) -> Sequence[Finished]:
-        """Return what waits longest; `_handed` grows once it is sent or counted."""
-        with self._counting:
-            taken = self.queue.take(max_items)
-            self._taken += len(taken)
-        return taken
 
     def _is_time_to_tick(self) -> bool:
         """Return whether to show what changes."""

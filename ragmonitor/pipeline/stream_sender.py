@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from ragmonitor.pipeline.build import builtin_judge, meters_of
-from ragmonitor.pipeline.sender import Sender
+from ragmonitor.pipeline.sender import Call, Sender
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError
-from ragmonitor.runtime.guard import contained, errors, record_error, record_outage
+from ragmonitor.runtime.guard import contained, errors, record_outage
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.semconv.metrics import STREAM_UP
 from ragmonitor.settings import Settings
 
-BATCH: Final = 64
 RETRY_S: Final = 1.0
 """The pause between attempts to reach a stream that is down."""
 STOP_SHARE: Final = 0.25
@@ -63,8 +63,8 @@ class StreamSender(Sender):
         meters.is_elsewhere = True
         super().__init__(settings, redactor=redactor, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)
-        self._losing = threading.Lock()
-        self._sending: Sequence[Finished] = ()
+        self._sending: deque[Finished] = deque()
+        """What is being sent: whoever takes it out counts it."""
         self._is_down = False
 
     @property
@@ -82,35 +82,58 @@ class StreamSender(Sender):
         flushed = self.flush((1 - STOP_SHARE) * timeout_s)
         self._closed = True
         self._end(deadline)
-        self._lose_sending(Cause.SHUTDOWN)  # the thread still waits for the server
+        self._sent(Cause.SHUTDOWN)  # the thread still waits for the server
         with contained("count"):
             self.ledger.count_notes()
         with contained("stream"):
             self._stream.close()
         return flushed
 
-    def _lose_sending(self, cause: Cause) -> None:
-        """Count what is being sent and will not be; once, whoever comes first."""
-        with self._losing:
-            batch, self._sending = self._sending, ()
-        for record in batch:
-            self._refuse(record, cause)
-
     # --- the thread -----------------------------------------------------------------------------
 
     def _work(self) -> bool:
         self._refresh()
-        taken = self._take(BATCH)
-        try:
-            self._send([pair for each in taken if (pair := self._encoded(each)) is not None])
-        except BaseException:  # goes on to be recorded; nobody sends these again
-            self._lose_sending(Cause.INTERNAL_ERROR)
-            raise
-        finally:
-            self._handed += len(taken)
+        taken = self.queue.take(1)
+        for finished in taken:
+            if isinstance(finished, Call) and finished.done is not None:
+                finished.done.set_result(True)
+                continue
+            self._sending.append(finished)
+            cause: Cause | None = Cause.INTERNAL_ERROR
+            try:
+                with contained("capture"):
+                    with self.step:
+                        packed = self._packed(finished)
+                    cause = None if packed is None else self._store(packed[0])
+            finally:
+                self._sent(cause)
+            time.sleep(0)  # the application goes first
         if not taken:
             self._rest()
         return not self._closed
+
+    def _store(self, data: bytes) -> Cause | None:
+        """Store a record, again and again while the stream is down; return why it is not stored."""
+        while True:
+            try:
+                is_stored = self._stream.put([data]) == 1
+            except StreamError as error:
+                record_outage(error)
+                self._is_down = True
+                if self._closed:
+                    return Cause.SHUTDOWN
+                self._refresh()
+                self._thread.ending.wait(RETRY_S)
+            else:
+                self._is_down = False
+                return None if is_stored else Cause.QUEUE_FULL
+
+    def _sent(self, cause: Cause | None) -> None:
+        """Count what was being sent as unscored, unless it is stored; once, whoever comes first."""
+        with suppress(IndexError):
+            finished = self._sending.pop()
+            if cause is not None:
+                self._refuse(finished, cause)
 
     def _refresh(self) -> None:
         if not self._is_time_to_tick():
@@ -123,36 +146,3 @@ class StreamSender(Sender):
                 queue_depth=len(self.queue) + len(self._sending),
                 errors=errors,
             )
-
-    def _encoded(self, finished: Finished) -> tuple[Finished, bytes] | None:
-        """Return a record with its bytes; None: it is none, or was counted."""
-        time.sleep(0)  # the application goes first
-        try:
-            with self.step:
-                packed = self._packed(finished)
-        except BaseException as error:  # noqa: BLE001 - one that is unreadable costs only itself
-            self._refuse(finished, Cause.INTERNAL_ERROR)
-            record_error("capture", error)
-            return None
-        return None if packed is None else (finished, packed[0])
-
-    def _send(self, batch: Sequence[tuple[Finished, bytes]]) -> None:
-        """Store a batch: again and again while the stream is down, until the monitor closes."""
-        self._sending = [record for record, _ in batch]
-        while batch:
-            try:
-                stored = self._stream.put([data for _, data in batch])
-            except StreamError as error:
-                record_outage(error)
-                self._is_down = True
-                if self._closed:
-                    self._lose_sending(Cause.SHUTDOWN)
-                    return
-                self._refresh()
-                self._thread.ending.wait(RETRY_S)
-                continue
-            self._is_down = False
-            self._sending = ()
-            for record, _ in batch[stored:]:
-                self._refuse(record, Cause.QUEUE_FULL)
-            return

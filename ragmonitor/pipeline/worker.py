@@ -29,15 +29,15 @@ import msgspec
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.build import redactor_of, restrict_logs, traces_of
+from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
-from ragmonitor.pipeline.placement import restored
 from ragmonitor.pipeline.worker_sender import Channel, ChannelError
 from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import Feedback, JoinedFeedback
-from ragmonitor.runtime.guard import contained, logger, record_problem
+from ragmonitor.runtime.guard import contained, record_problem
 from ragmonitor.settings import Settings
 
 NICENESS: Final = 5
@@ -112,8 +112,6 @@ class Session:
         self._closed: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
         self.has_news = threading.Event()
-        self.waiting = 0
-        """What waits in the application."""
         self.was_closed = False
         """Whether the monitor has asked for the last numbers."""
         self._telling = threading.Lock()
@@ -149,10 +147,8 @@ class Session:
         self.has_news.set()
 
     def _count(self, counts: Mapping[str, Any]) -> None:
-        self.waiting = counts["waiting"]
         guard.errors.update(Counter(counts["errors"]))
         if self._owns:
-            logger.setLevel(counts["level"])
             traces = self.back.traces
             if isinstance(traces, Traces):
                 traces.channel = self.channel if counts["has_provider"] else None
@@ -173,7 +169,7 @@ class Session:
 
     def _tell_news(self) -> None:
         while self.channel.is_open:
-            self.has_news.wait()
+            self.has_news.wait(TICK_S)
             time.sleep(PAUSE_S)
             with contained("worker"):
                 self.tell()
@@ -271,9 +267,10 @@ def be_child(descriptor: int) -> None:
     log.propagate = False
     log.addHandler(_LogHandler())
     channel = Channel(socket.socket(fileno=descriptor))
+    frames = channel.frames()  # which close it once they are gone
     try:
         with contained("worker"):
-            _serve_parent(channel)
+            _serve_parent(channel, frames)
         with suppress(ChannelError):
             news = {"closed": (), "logs": [*waiting_logs], "state": None, "done": ()}
             channel.send(pickle.dumps(("news", news)))
@@ -281,23 +278,19 @@ def be_child(descriptor: int) -> None:
         os._exit(0)  # threads of client libraries must not keep it
 
 
-def _serve_parent(channel: Channel) -> None:
+def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
     """Serve the monitor that started this process. Raises `RagMonitorError`."""
     parent = os.getppid()
-    frames = channel.frames()
-    for first in frames:
-        _, (_, told, restarts) = wire.decode_message(first)
-        break
-    else:
+    first = next(frames, None)
+    if first is None:
         return
+    _, (_, told, restarts) = wire.decode_message(first)
     settings = restored(told)
     restrict_logs(settings)
-    sessions: list[Session] = []
 
     def poll() -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
-        _polled(back, sessions)
 
     def lose(reason: str, n: int) -> None:
         back.meters.dropped(reason, n)
@@ -312,7 +305,6 @@ def _serve_parent(channel: Channel) -> None:
     for _ in range(restarts):
         back.meters.restarted()
     session = Session(channel, back, owns=True)
-    sessions.append(session)
     session.serve(frames)
     # Gone without a word: what came is scored all the same, as far as the time suffices.
     if not session.was_closed:
@@ -328,12 +320,8 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
         OSError: Another worker listens there, or nobody can.
     """
     sessions: list[Session] = []
-    back = Pipeline(
-        settings,
-        redactor=redactor_of(settings),
-        poll=lambda: _polled(back, sessions),
-        is_apart=True,
-    )
+    redactor = redactor_of(settings)
+    back = Pipeline(settings, redactor=redactor, poll=lambda: None, is_apart=True)
     back.wake()
 
     def serve(channel: Channel) -> None:
@@ -378,9 +366,3 @@ def _listening(path: Path) -> socket.socket:
         server.close()
         raise
     return server
-
-
-def _polled(back: Pipeline, sessions: Sequence[Session]) -> None:
-    back.queue.upstream = sum(each.waiting for each in sessions)
-    for each in sessions:
-        each.has_news.set()

@@ -7,15 +7,15 @@ records and messages. A worker sends pickles of messages: it is this user's, as 
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import pickle
+import queue
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -28,10 +28,10 @@ from prometheus_client.metrics_core import Metric
 
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.build import stages_of, traces_of
+from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
-from ragmonitor.pipeline.placement import UNIX, described
-from ragmonitor.pipeline.sender import LATER_S, Call, Sender
+from ragmonitor.pipeline.sender import TICK_S, AgainError, Call, Sender
 from ragmonitor.records import Cause, Report, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard, wire
@@ -283,6 +283,8 @@ class WorkerSender(Sender):
         self._room = settings.capture.queue_size
         if settings.judge.model is not None:
             self._room += MAX_PENDING
+        self._opening = threading.Lock()
+        """Held while a line is made the one to use, or the last one."""
         self._line: Line | None = None
         self._deaths = 0
         self._errors = Counter(guard.errors)
@@ -291,9 +293,8 @@ class WorkerSender(Sender):
         """Every series, as the worker gave them last: a pickle."""
         self._destination = ""
         self._numbers = itertools.count(1)
-        self._requests: deque[tuple[str, int, float]] = deque()
         self._awaited: dict[int, Future[bool]] = {}
-        """The requests whose reply somebody waits for."""
+        """The requests that the worker has, by number."""
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -312,46 +313,19 @@ class WorkerSender(Sender):
         deadline = time.monotonic() + timeout_s
         if not self._is_working():
             return True
-        self.wake()
-        return (
-            self._is_handed(deadline)
-            and self._asked("flush", deadline)
-            and (
-                not self._traces.is_applications
-                or self._traces.flush(max(0.1, deadline - time.monotonic()))
-            )
-        )
-
-    def _asked(self, name: str, deadline: float) -> bool:
-        """Return whether the worker has done a thing in time, and with success."""
-        while self._thread.is_started and (left_s := deadline - time.monotonic()) > 0:
-            if self._line is not None:
-                number, reply = next(self._numbers), Future[bool]()
-                self._awaited[number] = reply
-                # It keeps a little for the way back.
-                self._requests.append((name, number, 0.95 * left_s))
-                self._wakes.put(None)
-                try:
-                    return reply.result(left_s)
-                except TimeoutError:
-                    return False
-                except ChannelError:  # the next one is asked
-                    pass
-                finally:
-                    self._awaited.pop(number, None)
-            time.sleep(LATER_S)
-        return False
+        is_done = self._asked("flush", deadline)
+        if self._traces.is_applications:
+            is_done = self._traces.flush(max(0.1, deadline - time.monotonic())) and is_done
+        return is_done
 
     def close(self, timeout_s: float) -> bool:
         """Flush and stop; late interactions count as `shutdown`."""
         deadline = time.monotonic() + timeout_s
         is_closed = True
         if self._is_working():
-            self.wake()
             last = deadline - min(STOPPING_S, STOP_SHARE * timeout_s)
-            is_handed = self._is_handed(deadline - 2 * STOP_SHARE * timeout_s)
-            is_closed = self._asked("close", last) and is_handed
-        with self._counting:
+            is_closed = self._asked("close", last)
+        with self._opening:
             self._closed = True
             line = self._line
         left_s = deadline - time.monotonic()
@@ -407,7 +381,7 @@ class WorkerSender(Sender):
         except (OSError, ChannelError) as error:
             record_problem("worker", f"no worker can be reached: {guard.reason(error)}")
             return None
-        with self._counting:
+        with self._opening:
             if not self._closed:
                 self._ticked_s = 0.0
                 self._line = line
@@ -433,29 +407,46 @@ class WorkerSender(Sender):
                 f"{ended}; another is looked for, and what it had in hand is counted as "
                 "internal_error",
             )
-        for number in tuple(self._awaited):
-            self._reply(number, ChannelError("the worker is gone"))
+        while self._awaited:
+            with suppress(KeyError):  # as above
+                self._awaited.popitem()[1].set_exception(AgainError())
 
     def _serve(self, line: Line) -> None:
         """Send what there is room for, then wait for more."""
         with suppress(ChannelError):  # `_work` sees that it is gone
             if self._is_time_to_tick():
                 self._tell_counts(line)
-            while line.has_room(self._room) and (taken := self._take(1)):
+            while line.has_room(self._room) and (taken := self.queue.take(1)):
+                finished = taken[0]
+                if isinstance(finished, Call) and finished.done is not None:
+                    self._ask(line, finished, finished.done)
+                    continue
                 is_counted = False
                 try:
-                    is_counted = self._send(line, taken[0])
+                    is_counted = self._send(line, finished)
                 finally:
                     if not is_counted:
-                        self._refuse(taken[0], Cause.INTERNAL_ERROR)
-                    self._handed += 1
+                        self._refuse(finished, Cause.INTERNAL_ERROR)
                 if self._closed or line.is_gone:
                     return
                 time.sleep(0)  # the application goes first
-            while self._requests and line.is_heard:  # so that what was counted goes first
-                self._tell_counts(line)
-                line.channel.tell(*self._requests.popleft())
             self._rest()
+
+    def _ask(self, line: Line, call: Call, done: Future[bool]) -> None:
+        """Request something of the worker, once it works: what was counted here goes first."""
+        number = next(self._numbers)
+        self._awaited[number] = done
+        try:
+            while not (line.is_heard or line.is_gone or self._closed):
+                with suppress(queue.Empty):
+                    self._wakes.get(timeout=TICK_S)
+            self._tell_counts(line)
+            # It keeps a little for the way back.
+            line.channel.tell(call.name, number, 0.95 * (call.deadline - time.monotonic()))
+        except BaseException:  # raised again: whoever waits asks once more
+            if self._awaited.pop(number, None) is not None:
+                done.set_exception(AgainError())
+            raise
 
     def _send(self, line: Line, finished: Finished) -> bool:
         """Send one; return False: it is still to be counted."""
@@ -482,9 +473,7 @@ class WorkerSender(Sender):
             line.channel.tell(
                 "counts",
                 {
-                    "waiting": len(self.queue),
                     "errors": errors - self._errors,
-                    "level": logging.getLogger("ragmonitor").getEffectiveLevel(),
                     "has_provider": self._address is None and self._traces.is_applications,
                     "noted": noted,
                 },
@@ -517,15 +506,8 @@ class WorkerSender(Sender):
             self._known_families, newest = state[4:]
             self._newest = newest if self._address is None else None
         for number, is_done in told["done"]:
-            self._reply(number, is_done)
-
-    def _reply(self, number: int, found: bool | ChannelError) -> None:
-        """Tell who waits for a request."""
-        future = self._awaited.pop(number, None)
-        if isinstance(found, ChannelError) and future is not None:
-            future.set_exception(found)
-        elif future is not None:
-            future.set_result(bool(found))
+            if (done := self._awaited.pop(number, None)) is not None:
+                done.set_result(is_done)
 
     # --- forks ----------------------------------------------------------------------------------
 

@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import (
-    AlarmEvent,
     Assessment,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
     Report,
-    Snapshot,
     SpanReference,
     Status,
 )
-from ragmonitor.runtime.feedback import JoinedFeedback
 
 
 class Finished(Protocol):
@@ -132,7 +129,15 @@ class Exporter(Protocol):
     """Carries reports to where people look. Called from the worker only.
 
     All three methods are needed. A class that names this one as its base has a `flush` and a
-    `close` for who buffers and holds nothing.
+    `close` for who buffers and holds nothing. These it may have beside them, none of which waits
+    for the network:
+
+    | method | what it is told |
+    |---|---|
+    | `configure(context: ExportContext)` | first, its settings; may raise `SettingsError` |
+    | `alarm(event: AlarmEvent)` | an alarm was raised or cleared |
+    | `feedback(joined: JoinedFeedback)` | what a person said of an answer |
+    | `snapshot(snapshot: Snapshot)` | every number of now, every few seconds and at every flush |
     """
 
     def export(self, report: Report) -> None:
@@ -164,19 +169,6 @@ class ExportContext:
     """Counts reports that did not arrive, by reason; may be called from any thread."""
 
 
-@runtime_checkable
-class ConfigurableExporter(Protocol):
-    """An exporter that heeds the settings of the monitor it belongs to."""
-
-    def configure(self, context: ExportContext) -> None:
-        """Take them, before the first report.
-
-        Raises:
-            SettingsError: It cannot work under these settings.
-        """
-        ...
-
-
 class TraceExporter(Exporter, Protocol):
     """Emits an interaction's trace from the finished record."""
 
@@ -189,33 +181,6 @@ class TraceExporter(Exporter, Protocol):
 
     def destination(self) -> str:
         """Say where traces go, without secrets."""
-        ...
-
-
-@runtime_checkable
-class AlarmListener(Protocol):
-    """An exporter that is told of alarms too."""
-
-    def alarm(self, event: AlarmEvent) -> None:
-        """Pass one alarm on, raised or cleared, without waiting for the network."""
-        ...
-
-
-@runtime_checkable
-class SnapshotListener(Protocol):
-    """An exporter that is shown the numbers of now too."""
-
-    def snapshot(self, snapshot: Snapshot) -> None:
-        """Take every number of now; called every few seconds and at every flush."""
-        ...
-
-
-@runtime_checkable
-class FeedbackListener(Protocol):
-    """An exporter that is told what people say of answers too."""
-
-    def feedback(self, joined: JoinedFeedback) -> None:
-        """Pass one piece of feedback on, without waiting for the network."""
         ...
 
 

@@ -39,8 +39,6 @@ class MemoryQueue:
         self._size, self._max_bytes = size, max_bytes
         self._waiting: deque[tuple[Finished, int]] = deque()
         self._bytes = 0
-        self.upstream = 0
-        """The number that wait before this queue, in the application's process."""
 
     def put(self, finished: Finished) -> bool:
         """Take it, or return False: the queue is full."""

@@ -372,14 +372,16 @@ VERSION_DIFFERENCE: Final = _versions(
 )
 
 
-GOLDEN_EVALUATORS: Final = (
-    *("answer_correctness", "context_recall", "context_precision", "faithfulness"),
-    "refusal_correctness",
-)
 GOLDEN_RAGCHECKER_SCORES: Final = (
     *("precision", "recall", "f1", "claim_recall", "context_precision", "context_utilization"),
     *("noise_sensitivity_in_relevant", "hallucination", "self_knowledge"),
 )
+GOLDEN_EVALUATORS: Final = (
+    *("answer_correctness", "context_recall", "context_precision", "faithfulness"),
+    "refusal_correctness",
+    *(f"ragchecker_{name}" for name in GOLDEN_RAGCHECKER_SCORES),
+)
+"""The evaluators of golden questions; docs/evaluations.md defines each."""
 GOLDEN_SCORE: Final = _goldens(
     "ragmonitor_golden_score",
     "Mean score of the golden questions asked in the window, as of all of them now; availability "

@@ -239,10 +239,7 @@ class GoldenQuestions(Part):
 
     def _windowed(self, window: Window, since_s: float) -> Iterator[GaugeValue]:
         judge = self._judge
-        ragchecker = (f"ragchecker_{name}" for name in metrics.GOLDEN_RAGCHECKER_SCORES)
-        levels = {
-            name: self.level(name, since_s) for name in (*metrics.GOLDEN_EVALUATORS, *ragchecker)
-        }
+        levels = {name: self.level(name, since_s) for name in metrics.GOLDEN_EVALUATORS}
         newest = [each for each in self._kept.rows.values() if each.at_s >= since_s]
         asks = [each.outcome == "answered" for each in newest]
         if asks:

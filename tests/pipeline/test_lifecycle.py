@@ -108,7 +108,7 @@ class Pipeline:
         failing(worker._exports.traces, fails, emit="emit", export="late", flush="flush")
         failing(worker._exports.meters, fails, answered="answered", refresh="refresh")
         failing(worker.estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
-        failing(worker._runner.config.sampler, fails, draw="draw", refund="refund")
+        failing(worker._runner.sampler, fails, draw="draw", refund="refund")
 
 
 def reconciles(monitor, captured):
