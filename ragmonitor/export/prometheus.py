@@ -21,9 +21,10 @@ from ragmonitor.export.instruments import (
     families,
 )
 from ragmonitor.export.server import Receive
-from ragmonitor.export.service_state import service_state, states
+from ragmonitor.export.service_state import alarm_labels, service_state, states
 from ragmonitor.export.shared_counters import SharedCounters
 from ragmonitor.records import (
+    AlarmEvent,
     Evaluation,
     Interaction,
     JudgeUsage,
@@ -209,6 +210,11 @@ class PrometheusExporter(Exporter):
         )
         for name, labels, amount in _amounts(interaction, self._cost_usd(interaction)):
             self._instruments.observe(amount, name, *labels)
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Count an alarm that was raised."""
+        if event.raised:
+            self._instruments.count(metrics.ALARMS_RAISED, *alarm_labels(event))
 
     # --- the current state -----------------------------------------------------------------------
 

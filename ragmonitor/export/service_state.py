@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 from ragmonitor.export.instruments import State
 from ragmonitor.records import (
+    AlarmEvent,
     AlarmState,
     GaugeValue,
     SeriesKey,
@@ -82,6 +83,7 @@ def _of_totals(of: tuple[SeriesKey, Totals]) -> Iterator[State]:
 
 def _of_alarm(state: AlarmState) -> Iterator[State]:
     labels, span = alarm_labels(state), state.span
+    yield names.ALARMS_RAISED, labels, 0.0  # 0 is a number too
     for name, side, value in (
         (names.ALARM_EVIDENCE_SECONDS, (), state.evidence_s),
         (names.ALARM_ACTIVE, (), state.active),
@@ -100,7 +102,7 @@ def _of_gauge(gauge: GaugeValue) -> Iterator[State]:
     yield gauge.name, tuple(value for _, value in gauge.labels), gauge.value
 
 
-def alarm_labels(alarm: AlarmState) -> tuple[str, str, str]:
+def alarm_labels(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
     """Return the labels of an alarm's series: signals, whose names are few, without slices."""
     return alarm.signal.partition("{")[0], alarm.judge, alarm.kind
 

@@ -269,6 +269,7 @@ ALARM_LEARNED_RATIO: Final = _alarms(
     "Share of the verdicts that learning the limit needs.",
     _ALARM,
 )
+ALARMS_RAISED: Final = _alarms("ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter")
 
 SAMPLING_RATE: Final = _spending(
     "ragmonitor_judge_sampling_rate",
