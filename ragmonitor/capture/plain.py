@@ -19,7 +19,6 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self, cast
 
 from opentelemetry import context, trace
@@ -186,24 +185,14 @@ class InteractionRecorder(FinishedRuns):
         self.enter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace_: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.exit()
         self.end(error)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace_: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace_: object) -> None:
         self.__exit__(kind, error, trace_)
 
     # --- entering and leaving: generators do both at every step ----------------------------------

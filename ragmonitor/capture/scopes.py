@@ -33,13 +33,12 @@ class InteractionScope:
         """The ended runs, in the order in which they ended."""
         self.lost = 0
         """The number of parts beyond `MAX_PARTS`."""
-        self._open: dict[Hashable, object] = {}
-        """The owner of each open part; None: it is a stream of the application's own."""
+        self._open: set[Hashable] = set()
         self._closed = False
         self._is_read = False
         self._ticket = [done]  # taken once, by whichever thread is last: `pop` is atomic
 
-    def add(self, part: Hashable, owner: object = None) -> bool:
+    def add(self, part: Hashable) -> bool:
         """Add an open part while the block goes on; return whether it belongs to the scope.
 
         A part beyond `MAX_PARTS` belongs to it, so that it is no interaction of its own, and is not
@@ -50,7 +49,7 @@ class InteractionScope:
         if len(self.parts) + len(self._open) >= MAX_PARTS:
             self.lost += 1
         else:
-            self._open[part] = owner
+            self._open.add(part)
         return True
 
     def finish(self, part: Hashable, finished: FinishedRuns | None = None) -> None:
@@ -60,7 +59,7 @@ class InteractionScope:
                 self.parts.append(finished)
             else:
                 finished.release()
-        self._open.pop(part, None)
+        self._open.discard(part)
         if self._closed and not self._open:
             self._done()
 
@@ -69,10 +68,6 @@ class InteractionScope:
         self._is_read = True
         for part in self.parts:
             part.release()
-
-    def is_observed_by_others(self, owner: object) -> bool:
-        """Return whether a run of another owner, a framework, is under way in the scope."""
-        return any(each not in (None, owner) for each in self._open.copy().values())
 
     def close(self, *, wait: bool) -> None:
         """End the block. `wait`: for parts that are still open."""

@@ -679,14 +679,9 @@ class _Listening:
 
         Not from the beginning: an application without streams need not pay for its every event.
         """
-        # Inside a request, so it waits for nobody: who holds the lock is as a rule attaching it,
-        # and if not, the next stream will.
-        if not self.hears_events and self._lock.acquire(blocking=False):
-            try:
-                get_dispatcher().add_event_handler(self.events)
-                self.hears_events = True
-            finally:
-                self._lock.release()
+        if not self.hears_events:
+            self.hears_events = True
+            get_dispatcher().add_event_handler(self.events)
 
     def stop(self) -> None:
         with self._lock:
