@@ -529,14 +529,11 @@ class Monitor:
 
     # --- for integrations -----------------------------------------------------------------------
 
-    def recorder(
-        self, translator: Translator, *, yields: bool = False, drain_s: float = 0.0
-    ) -> Recorder:
+    def recorder(self, translator: Translator, *, drain_s: float = 0.0) -> Recorder:
         """Return the recorder of the translator's framework: one per monitor and framework.
 
         Args:
             translator: Turns the framework's objects into records, behind the request path.
-            yields: The framework makes single model calls, which frameworks above it report too.
             drain_s: It reports ends up to so long after they happened; a flush waits for them.
         """
         known = self._recorders.get(translator.framework)
@@ -550,7 +547,6 @@ class Monitor:
                     self._hand_over,
                     root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
-                    yields=yields,
                     drain_s=drain_s,
                     on_forgotten=self._give_up,
                 )

@@ -202,10 +202,7 @@ class _Metadata:
         if kind is int:
             return value
         if isinstance(value, str):
-            text = encodable(str.__str__(value))
-            kept = text[: self.characters]
-            self.characters -= len(kept)
-            return text if len(kept) == len(text) else kept + CUT
+            return self.plain(str.__str__(value), depth) if kind is not str else CUT
         # A structured answer is an object of a dataclass or of pydantic's.
         fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
         if isinstance(fields, Mapping):

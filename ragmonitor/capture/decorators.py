@@ -45,10 +45,7 @@ def answers(
     Raises:
         TypeError: The function has no such parameter.
     """
-    if isinstance(function, classmethod | staticmethod):
-        inner: Any = answers(function.__func__, begin=begin, query=query, answer=answer)
-        return cast("Callable[P, R]", type(function)(inner))
-    read = _QueryReader(function, query)
+    read = _QueryReader(_inner(function), query)
     text_of = _text_of if answer is None else answer
 
     def text(value: Any) -> str | None:
@@ -58,16 +55,12 @@ def answers(
             return text_in(text_of(value))
         return None
 
-    def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
-        try:
-            recorder = begin(read(args, kwargs))
-            recorder.gives_way = True
-            return StreamedAnswer(recorder, text=text)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
-            return None
+    def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener:
+        recorder = begin(read(args, kwargs))
+        recorder.gives_way = True
+        return StreamedAnswer(recorder, text=text)
 
-    return cast("Callable[P, R]", listened(function, listen))
+    return _listened(function, listener)
 
 
 def retrieves(
@@ -85,23 +78,38 @@ def retrieves(
         chunks: From what it returned to the chunks, in the order the model sees them; of a stream,
             from the list of its pieces. None: it returns chunks.
     """
-    if isinstance(function, classmethod | staticmethod):
-        inner: Any = retrieves(function.__func__, chunks=chunks)
-        return cast("Callable[P, R]", type(function)(inner))
-    read = _QueryReader(function, None, optional=True)
-    name = name_of(function)
+    read = _QueryReader(_inner(function), None, optional=True)
+    name = name_of(_inner(function))
 
+    def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
+        i = current_interaction()
+        if i is None:
+            return None
+        return i.streamed_retrieval(query=read(args, kwargs), name=name, chunks=chunks)
+
+    return _listened(function, listener)
+
+
+def _inner(function: Any) -> Any:
+    is_method = isinstance(function, classmethod | staticmethod)
+    return function.__func__ if is_method else function
+
+
+def _listened(
+    function: Callable[P, R],
+    listener: Callable[[tuple[Any, ...], Mapping[str, Any]], Listener | None],
+) -> Callable[P, R]:
     def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         try:
-            i = current_interaction()
-            if i is None:
-                return None
-            return i.streamed_retrieval(query=read(args, kwargs), name=name, chunks=chunks)
+            return listener(args, kwargs)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
             return None
 
-    return cast("Callable[P, R]", listened(function, listen))
+    wrapped: Any = listened(_inner(function), listen)
+    kind: Any = type(function)
+    is_method = isinstance(function, classmethod | staticmethod)
+    return cast("Callable[P, R]", kind(wrapped) if is_method else wrapped)
 
 
 def name_of(function: Any, name: Any = "") -> str:

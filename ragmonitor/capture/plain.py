@@ -19,7 +19,6 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self, cast
 
 from opentelemetry import context, trace
@@ -186,24 +185,14 @@ class InteractionRecorder(FinishedRuns):
         self.enter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace_: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.exit()
         self.end(error)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace_: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace_: object) -> None:
         self.__exit__(kind, error, trace_)
 
     # --- entering and leaving: generators do both at every step ----------------------------------
@@ -385,7 +374,7 @@ class InteractionRecorder(FinishedRuns):
     # --- the finished interaction ---------------------------------------------------------------
 
     def _leave(self) -> None:
-        root, parts = self._root, self.scope.parts
+        root, parts = self._root, self._parts
         with _capture:
             for each in self._searches:
                 each.end()
@@ -406,9 +395,13 @@ class InteractionRecorder(FinishedRuns):
             self._hand_over(self)
 
     @property
+    def _parts(self) -> list[FinishedRuns]:
+        return cast("list[FinishedRuns]", self.scope.parts)
+
+    @property
     def held(self) -> list[Any]:
         """The texts and objects that are held, to be weighed."""
-        return [*super().held, *(part.held for part in self.scope.parts)]
+        return [*super().held, *(part.held for part in self._parts)]
 
     def interaction(self) -> Interaction:
         """Return the record, behind the request path; before the end, as it stands."""
@@ -438,24 +431,24 @@ class InteractionRecorder(FinishedRuns):
         """
         if self._root.outputs is not None:
             return str(self._root.outputs)
-        parts = self.scope.parts
+        parts = self._parts
         since_ns = next((part.ended_ns for part in parts if part.has_retrieved()), 0)
         said = (part.answer() for part in reversed(parts) if part.ended_ns >= since_ns)
         return next(filter(None, said), "")
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return what was noted, or what was observed."""
-        observed = (each for part in self.scope.parts for each in part.retrievals())
+        observed = (each for part in self._parts for each in part.retrievals())
         return super().retrievals() or tuple(observed)
 
     def generations(self) -> tuple[Generation, ...]:
         """Return the model calls: those that were seen have their own times and tokens."""
-        observed = tuple(each for part in self.scope.parts for each in part.generations())
+        observed = tuple(each for part in self._parts for each in part.generations())
         return observed or super().generations()
 
     def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave."""
-        parts = (chunk for part in self.scope.parts for chunk in part.retrieved_chunks())
+        parts = (chunk for part in self._parts for chunk in part.retrieved_chunks())
         return [*super().retrieved_chunks(), *parts]
 
     def shown_among(
@@ -464,7 +457,7 @@ class InteractionRecorder(FinishedRuns):
         """Return what was noted as retrieved, or what was shown of the rest."""
         if any(run.kind == "retriever" for run in self._root.members):
             return [chunk for retrieval in retrievals for chunk in retrieval.chunks]
-        named = [chunk for part in self.scope.parts for chunk in part.shown()]
+        named = [chunk for part in self._parts for chunk in part.shown()]
         return shown_of(retrievals, generations, named)
 
     def labels(self) -> dict[str, Any]:
@@ -477,7 +470,7 @@ class InteractionRecorder(FinishedRuns):
             "attributes": self._attributes,
         }
         labels = merged(own, self._root.labels)
-        theirs = [part.labels() for part in reversed(self.scope.parts)]
+        theirs = [part.labels() for part in reversed(self._parts)]
         for key in ("session_id", "user_id"):
             labels[key] = next((each[key] for each in (labels, *theirs) if each.get(key)), "")
         labels["capture_incomplete"] = (

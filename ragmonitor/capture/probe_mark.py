@@ -6,23 +6,19 @@ inherit the context, and in services to which the W3C header `baggage` is propag
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 from opentelemetry import baggage, context
 
+from ragmonitor.capture.current_id import App, Receive, Scope, Send
 from ragmonitor.records import Probe
 from ragmonitor.runtime.guard import record_error
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
 MAX_MARK_CHARACTERS = 200
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def current_mark(within: context.Context | None = None) -> str:
@@ -66,7 +62,7 @@ class ProbeMiddleware:
     OpenTelemetry's instrumentation of the framework is, which reads the header `baggage`.
     """
 
-    def __init__(self, app: AsgiApplication) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -75,7 +75,6 @@ class Recorder:
         paused_run_age_s: float = PAUSED_RUN_AGE_S,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
-        yields: bool = False,
         drain_s: float = 0.0,
         on_forgotten: Callable[[str], None] = lambda _reason: None,
     ) -> None:
@@ -91,8 +90,6 @@ class Recorder:
                 as partial; at most `MAX_PAUSED` of the open runs may be paused.
             root_names: Only runs of these names are interactions, and tagged ones; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
-            yields: Within a scope of plain code, a root is no part while a run of another framework
-                is under way there: that framework reports the same call.
             drain_s: The framework reports ends up to so long after they happened; `drain` waits.
             on_forgotten: Called with the reason whenever a run is given up.
         """
@@ -109,7 +106,6 @@ class Recorder:
         """Whether the text that a tool of this name gives counts as retrieved."""
         self.chooses = bool(root_names)
         """Runs below others may be interactions by their name; by a tag they always may."""
-        self._yields = yields
         self._drain_s = drain_s
         self._max_open_runs = max_open_runs
         self._forgotten_at_once = max(1, max_open_runs // 1_000)
@@ -234,7 +230,7 @@ class Recorder:
             run.labels = labels_in(current)
         if entered_scope.get() is not None:
             scope = self.scope()
-            if scope is not None and scope.add(run, self):
+            if scope is not None and scope.add(run):
                 run.scope = scope
         if run.scope is None:
             run.before_id = make_current(interaction_id(run_id))
@@ -260,10 +256,7 @@ class Recorder:
 
     def scope(self) -> InteractionScope | None:
         """Return the scope of plain code that a root which starts now is a part of."""
-        scope = scope_of(self._hand_over)
-        if scope is not None and self._yields and scope.is_observed_by_others(self):
-            return None
-        return scope
+        return scope_of(self._hand_over)
 
     def _resume(self, run: Root, key: Hashable) -> None:
         paused = self._paused.pop(key, None)
@@ -282,18 +275,12 @@ class Recorder:
         paused.release()
 
     def piece(self, run_id: Hashable, text: str) -> None:
-        """Note one piece of a stream."""
-        try:
-            run = self._open.get(run_id)
-            # What comes after the root's end the user has not seen: the stream was closed early.
-            if run is None or not text or run.root.ended_ns:
-                return
-            if not run.inside_retriever:
-                if not run.first_piece_ns:
-                    run.first_piece_ns = time.time_ns()
-                run.pieces.append(text)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
+        """Note one piece of a stream.
+
+        What comes after the root's end the user has not seen: the stream was closed early.
+        """
+        if text:
+            self.pieces(run_id, began=True).append(text)
 
     def pieces(self, run_id: Hashable, *, began: bool = False) -> list[str]:
         """Return the list that a run's pieces are noted in.

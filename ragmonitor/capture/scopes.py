@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from ragmonitor.capture.assembly import FinishedRuns
     from ragmonitor.runtime.protocols import Finished
 
 MAX_PARTS: Final = 1_000
 """Runs that one scope keeps; an interaction has a handful."""
+
+
+class Part(Protocol):
+    """A root's runs that ended within a scope (`FinishedRuns`)."""
+
+    def release(self) -> None:
+        """Let go of its runs: nothing more is to be read of them."""
+        ...
 
 
 class InteractionScope:
@@ -29,17 +36,16 @@ class InteractionScope:
     def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
         self.hand_over = hand_over
         """The monitor's: the runs of another monitor do not belong to the scope."""
-        self.parts: list[FinishedRuns] = []
+        self.parts: list[Part] = []
         """The ended runs, in the order in which they ended."""
         self.lost = 0
         """The number of parts beyond `MAX_PARTS`."""
-        self._open: dict[Hashable, object] = {}
-        """The owner of each open part; None: it is a stream of the application's own."""
+        self._open: set[Hashable] = set()
         self._closed = False
         self._is_read = False
         self._ticket = [done]  # taken once, by whichever thread is last: `pop` is atomic
 
-    def add(self, part: Hashable, owner: object = None) -> bool:
+    def add(self, part: Hashable) -> bool:
         """Add an open part while the block goes on; return whether it belongs to the scope.
 
         A part beyond `MAX_PARTS` belongs to it, so that it is no interaction of its own, and is not
@@ -50,17 +56,17 @@ class InteractionScope:
         if len(self.parts) + len(self._open) >= MAX_PARTS:
             self.lost += 1
         else:
-            self._open[part] = owner
+            self._open.add(part)
         return True
 
-    def finish(self, part: Hashable, finished: FinishedRuns | None = None) -> None:
+    def finish(self, part: Hashable, finished: Part | None = None) -> None:
         """Note that a part has ended, and keep what it became."""
         if finished is not None:
             if part in self._open and not self._is_read:
                 self.parts.append(finished)
             else:
                 finished.release()
-        self._open.pop(part, None)
+        self._open.discard(part)
         if self._closed and not self._open:
             self._done()
 
@@ -69,10 +75,6 @@ class InteractionScope:
         self._is_read = True
         for part in self.parts:
             part.release()
-
-    def is_observed_by_others(self, owner: object) -> bool:
-        """Return whether a run of another owner, a framework, is under way in the scope."""
-        return any(each not in (None, owner) for each in self._open.copy().values())
 
     def close(self, *, wait: bool) -> None:
         """End the block. `wait`: for parts that are still open."""

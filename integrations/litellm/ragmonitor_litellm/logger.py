@@ -86,9 +86,7 @@ class RagMonitorLogger(CustomLogger):
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
             self._monitor = Monitor() if monitor is None else monitor
-            self._recorder = self._monitor.recorder(
-                LiteLLMTranslator(), yields=True, drain_s=MAX_DRAIN_S
-            )
+            self._recorder = self._monitor.recorder(LiteLLMTranslator(), drain_s=MAX_DRAIN_S)
         except Exception as error:  # noqa: BLE001 - the application runs on without us
             self.is_on = False
             record_error("start", error)

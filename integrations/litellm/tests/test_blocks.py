@@ -6,7 +6,6 @@ import pytest
 from ragmonitor.integration import Usage
 from ragmonitor_litellm import instrument
 from tests.support.openai_server import Reply, refused
-from tests.support.plain_framework import Plain
 
 pytestmark = pytest.mark.slow
 
@@ -59,17 +58,3 @@ async def test_a_failure_that_the_application_handles_is_not(plain, server, stor
     failed, answered = interaction.generations
     assert failed.error.startswith("InternalServerError")
     assert not answered.error
-
-
-async def test_a_call_beneath_a_frameworks_run_is_counted_by_that_framework(plain, story):
-    """LangChain on top of litellm: both see the call, and its tokens count once."""
-    recorder = plain.monitor.recorder(Plain())
-    with plain.monitor.interaction(query="How often?"):
-        recorder.started("r", None, "chain", "chain", "How often?")
-        recorder.started("m", "r", "model", "model", ["How often?"])
-        await litellm.acompletion(**plain.call)
-        recorder.ended("m", story.ANSWER)
-        recorder.ended("r", story.ANSWER)
-    (interaction,) = await plain.later()
-    assert interaction.usage == Usage(input_tokens=1, output_tokens=2)
-    assert len(interaction.generations) == 1

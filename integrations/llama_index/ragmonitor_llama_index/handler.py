@@ -635,14 +635,8 @@ def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
         or chat.awrite_response_to_history_task is not None
     ):
         root.finish_chat()
-        return
-    # No writer: the application itself will drain the model.
-    if chat.chat_stream is not None:
-        chat.chat_stream = read_stream(chat.chat_stream, root)
-    elif chat.achat_stream is not None:
-        chat.achat_stream = read_stream(chat.achat_stream, root)
     else:
-        root.finish(outputs=chat.response)
+        root.finish(outputs=chat.response)  # LlamaIndex's own engines drain each of their streams
 
 
 def _note_synthesized(root: _Root) -> None:
@@ -679,14 +673,9 @@ class _Listening:
 
         Not from the beginning: an application without streams need not pay for its every event.
         """
-        # Inside a request, so it waits for nobody: who holds the lock is as a rule attaching it,
-        # and if not, the next stream will.
-        if not self.hears_events and self._lock.acquire(blocking=False):
-            try:
-                get_dispatcher().add_event_handler(self.events)
-                self.hears_events = True
-            finally:
-                self._lock.release()
+        if not self.hears_events:
+            self.hears_events = True
+            get_dispatcher().add_event_handler(self.events)
 
     def stop(self) -> None:
         with self._lock:

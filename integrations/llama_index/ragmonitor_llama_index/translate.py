@@ -185,13 +185,6 @@ def _structured(value: Any) -> str:
 def note_sources(result: Any) -> list[Any]:
     """Return the source nodes that a result names; empty if it names none."""
     nodes = getattr(result, "source_nodes", None)
-    if not nodes:
-        # A chat over a streaming async query engine: only its tool output knows.
-        sources = getattr(result, "sources", None)
-        for output in sources if isinstance(sources, list) else ():
-            nodes = getattr(getattr(output, "raw_output", None), "source_nodes", None)
-            if nodes:
-                break
     return nodes if isinstance(nodes, list) else []
 
 

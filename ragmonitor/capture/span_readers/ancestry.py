@@ -37,31 +37,29 @@ class Ancestry:
 
     def below(self, others: Collection[str]) -> set[str]:
         """Return the ids of all that any of these encloses."""
-        known: dict[str, bool] = {"": False}
-        """Whether a span, or one that encloses it, is among the others."""
-        for span_id in self._parents:
-            path: list[str] = []
-            at = span_id
-            while at not in known:
-                known[at] = at in others
-                path.append(at)
-                at = "" if known[at] else self._parents.get(at, "")
-            held = known[at]
-            for each in reversed(path):
-                held = known[each] = known[each] or held
-        # A parent that is not among the spans may not have been come to.
-        return {i for i, parent in self._parents.items() if known.get(parent, parent in others)}
+        children = self._children()
+        found: set[str] = set()
+        pending = [each for other in others for each in children.get(other, ())]
+        while pending:
+            span_id = pending.pop()
+            if span_id not in found:
+                found.add(span_id)
+                pending += children.get(span_id, ())
+        return found
 
     def depths(self) -> dict[str, int]:
-        """Return by id how many spans enclose it."""
-        depths: dict[str, int] = {"": -1}
-        for span_id in self._parents:
-            path: list[str] = []
-            at = span_id
-            while at not in depths:
-                depths[at] = 0
-                path.append(at)
-                at = self._parents.get(at, "")
-            for each in reversed(path):
-                depths[each] = depths[self._parents.get(each, "")] + 1
+        """Return by id how many spans enclose it; spans that enclose themselves are left out."""
+        children = self._children()
+        depths: dict[str, int] = {}
+        pending = [(i, 0) for i, above in self._parents.items() if above not in self._parents]
+        while pending:
+            span_id, depth = pending.pop()
+            depths[span_id] = depth
+            pending += ((each, depth + 1) for each in children.get(span_id, ()))
         return depths
+
+    def _children(self) -> dict[str, list[str]]:
+        children: dict[str, list[str]] = {}
+        for span_id, above in self._parents.items():
+            children.setdefault(above, []).append(span_id)
+        return children

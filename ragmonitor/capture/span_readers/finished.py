@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.trace import format_trace_id
 
@@ -84,7 +84,7 @@ class FinishedTree(FinishedRuns):
             is_wrapper = each.documents == UNKNOWN_DOCUMENTS and span_id in wrappers
             kind = each.role
             if kind in ("model", "retriever", "tool") and not (kind == "retriever" and is_wrapper):
-                runs[span_id] = _run(each, kind, above, run, is_retrieval_tool)
+                runs[span_id] = _run(each, above, run, is_retrieval_tool)
             else:
                 runs[span_id] = above
         run.members.sort(key=lambda member: member.started_ns)
@@ -137,15 +137,9 @@ class FinishedTree(FinishedRuns):
         root.asked = is_engine and bool(read.answer(root) or not models)
 
 
-def _run(
-    step: Step,
-    kind: RunKind,
-    above: Run,
-    root: Root,
-    is_retrieval_tool: Callable[[str], bool],
-) -> Run:
-    """Return a step as a run below another one."""
-    span = step.span
+def _run(step: Step, above: Run, root: Root, is_retrieval_tool: Callable[[str], bool]) -> Run:
+    """Return a model's, a retriever's or a tool's step as a run below another one."""
+    span, kind = step.span, cast("RunKind", step.role)
     run = Run(span.span_id, above, kind, step.name, step)
     run.started_ns, run.ended_ns = span.started_ns, span.ended_ns
     run.status, run.error = _ending(span)
