@@ -265,11 +265,20 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
     if not negates and not _is_denied(own, best):
         return []
     likeness = _Likeness(sentence)
-    found = likeness.to([each for chunk in best for each in chunk.similar(likeness.weights)])
+    if negates:
+        found = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
+    else:
+        wanted = likeness.wanted.keys()
+        denying = [p for c in best for p in c.negating if not wanted.isdisjoint(p.denied)]
+        found = likeness.to(denying)
     most = max([share for share, _ in found], default=0.0) - 1e-9
     opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
     if not opposed or not all(opposed):
         return []
+    if not negates:
+        others = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
+        if any(share >= most and not conflict(likeness.here, there) for share, there in others):
+            return []
     lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
     surface = surface_of(lost[0]) if lost else ""
     keys = frozenset(term.key for term in lost)
