@@ -28,6 +28,7 @@ from ragmonitor.judges.builtin.structured.formats import records_of, rendered
 from ragmonitor.judges.builtin.terms import (
     Key,
     Term,
+    chinese_signs,
     chunk_keys,
     pair_key,
     pair_keys,
@@ -79,6 +80,12 @@ class Passage:
     def polarity(self) -> Polarity:
         """What it states and what it negates."""
         return chinese_polarity(self.text) if self.text else english_polarity(self._order)
+
+    def negates(self) -> bool:
+        """Return whether it may negate anything."""
+        if not NEGATIVE.isdisjoint(self.keys):
+            return True
+        return bool(self.text) and next(chinese_signs(self.text), None) is not None
 
     @cached_property
     def denied(self) -> set[Key]:
@@ -178,7 +185,7 @@ class Chunk:
     @cached_property
     def negating(self) -> list[Passage]:
         """The first passages that negate something."""
-        return [each for each in self.passages if each.denied][:_MAX_SCANNED]
+        return [each for each in self.passages if each.negates()][:_MAX_SCANNED]
 
     @cached_property
     def _key_places(self) -> dict[Key, list[int]]:

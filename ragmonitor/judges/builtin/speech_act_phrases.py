@@ -162,6 +162,11 @@ REFUSALS: Final = lazy_pattern(
 )
 """It declines to answer, or says that the sources do not tell."""
 
+SIGNS: Final = (
+    *("no", "n't", "n’t", "cant", "dont", "wont", "un", "lack", "fail", "never", "neither"),
+    *("suffic", "silent", "absent", "missing", "outside", "beyond", "only", "need", "required"),
+)
+"""Texts of which every English refusal holds one: to look for them is quicker."""
 FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起")
 """In a refusal: somebody declines; without it, the matter may have no evidence."""
 
