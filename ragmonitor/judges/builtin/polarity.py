@@ -87,8 +87,6 @@ class Polarity:
     """1: stated; -1: negated; 0: both, or it cannot be told."""
     cause: dict[Key, int] = field(default_factory=dict)
     """Which sign negates a key."""
-    near_sign: set[Key] = field(default_factory=set)
-    """The keys of clauses that negate something."""
     through: dict[Key, Key] = field(default_factory=dict)
     """Maps the object of a negated verb to the verb: the `cash` of `do not take cash`."""
 
@@ -105,13 +103,9 @@ def _polarity(clauses: Iterable[_Clause], scopes: set[str]) -> Polarity:
             sign = 0 if is_open or clause.signs > 1 else -sign if cause else sign
             if last in _GRANTS and found.signs.get(last) == -1:
                 found.through[own] = last
-            if clause.signs:
-                found.near_sign.add(own)
             found.signs[own] = sign if found.signs.get(own, sign) == sign else 0
             if sign == -1:
                 found.cause[own] = count + cause if cause else -(len(found.signs) + count)
-            if key in _DENIALS:
-                found.through.update((before, own) for before, _ in clause.keys if before != key)
             last = own
         count += clause.signs + 1
     return found
@@ -143,7 +137,6 @@ def _clauses(keys: Sequence[Key]) -> Iterator[_Clause]:
             pending = 0
 
 
-_EXCEPTED: Final = lazy_pattern("([^，。；、\\n]{1,8})除外")
 _OPEN: Final = lazy_pattern("如果|除非|直到|未经|非经|否则")
 _SIDE: Final = lazy_pattern("[天年月日点时岁度分米元人以之]([前后内外上下])")
 _BORDER: Final = lazy_pattern("[，。；;|\t\n]|, ")
@@ -151,8 +144,6 @@ _BORDER: Final = lazy_pattern("[，。；;|\t\n]|, ")
 
 def chinese_polarity(text: str, found: Sequence[Term] = ()) -> Polarity:
     """Return the polarity of a Chinese text, whose terms may be known."""
-    if "除外" in text:
-        text, found = _EXCEPTED.sub(r"除\1外", text), ()
     is_open = bool(_OPEN.search(text))
     scopes = {side[1] for side in _SIDE.finditer(text)}
     return _polarity(_chinese_clauses(text, found or terms(text), is_open=is_open), scopes)
@@ -199,8 +190,6 @@ def conflict(here: Polarity, there: Polarity) -> set[Key]:
         any(sign < 0 and (side, cause) not in agreed for sign, cause in seen.values())
         for side, seen in ((0, ours), (1, theirs))
     ]
-    if conflicts.keys().isdisjoint(there.near_sign):
-        negates[1] = False  # of another matter, in another clause
     if all(negates) and len(set(conflicts.values())) < 2:
         return set()
     left = {key: cause for key, cause in conflicts.items() if cause not in agreed}
