@@ -312,6 +312,11 @@ class _Likeness:
             for key, weight in self.weights.items()
         }
         self._total = sum(self.wanted.values())
+        self._least = 0.0
+        """Weight of words that a passage must hold as they are, but for those with opposites."""
+        if len(self.weights) > _MAX_SHORT:
+            rest = self._total - fsum(self.weights.get(key, 0.0) for key in turned)
+            self._least = rest * (_ALIKE / 2 if sentence.is_chinese else _ALIKE)
 
     @cached_property
     def here(self) -> Polarity:
@@ -325,6 +330,9 @@ class _Likeness:
         """Return how much of the sentence the passages that are alike hold, and their polarity."""
         found: list[tuple[float, Polarity]] = []
         for passage in passages:
+            held = fsum(self.weights[key] for key in self.weights.keys() & passage.keys)
+            if held < self._least:
+                continue
             shared = self.wanted.keys() & passage.polarity.signs.keys()
             share = fsum(self.wanted[key] for key in shared)
             if shared and self._is_alike(passage.polarity, shared, share):

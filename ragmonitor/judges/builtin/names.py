@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ragmonitor.judges.builtin import word_lists
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.terms import Key, Term, pair_key
 from ragmonitor.judges.sentences import HAN
 from ragmonitor.runtime.patterns import lazy_pattern
-
-if TYPE_CHECKING:
-    from ragmonitor.judges.builtin.evidence import Chunk
 
 
 def _any(words: Iterable[str]) -> str:
@@ -155,7 +152,16 @@ def _acts(text: str) -> Iterator[_Act]:
             yield _Act(found["verb"], sides[0], sides[1])
 
 
-def exchanged(content: Sequence[Term], texts: Sequence[Chunk]) -> Term | None:
+class KeyOrder(Protocol):
+    """The keys of a text, in order."""
+
+    order: list[Key]
+
+    def places_of(self, key: Key) -> list[int]:
+        """Return where a key stands."""
+
+
+def exchanged(content: Sequence[Term], texts: Sequence[KeyOrder]) -> Term | None:
     """Return an English verb whose doer and other, the names beside it, the chunks exchange.
 
     Args:

@@ -87,6 +87,8 @@ class Polarity:
     """1: stated; -1: negated; 0: both, or it cannot be told."""
     cause: dict[Key, int] = field(default_factory=dict)
     """Which sign negates a key."""
+    near_sign: set[Key] = field(default_factory=set)
+    """The keys of clauses that negate something."""
     through: dict[Key, Key] = field(default_factory=dict)
     """Maps the object of a negated verb to the verb: the `cash` of `do not take cash`."""
 
@@ -101,6 +103,8 @@ def _polarity(clauses: Iterable[_Clause], scopes: set[str]) -> Polarity:
         for key, cause in clause.keys:
             own, sign = OPPOSITE.get(key, (key, 1))
             sign = 0 if is_open or clause.signs > 1 else -sign if cause else sign
+            if clause.signs:
+                found.near_sign.add(own)
             if last in _GRANTS and found.signs.get(last) == -1:
                 found.through[own] = last
             found.signs[own] = sign if found.signs.get(own, sign) == sign else 0
@@ -190,6 +194,8 @@ def conflict(here: Polarity, there: Polarity) -> set[Key]:
         any(sign < 0 and (side, cause) not in agreed for sign, cause in seen.values())
         for side, seen in ((0, ours), (1, theirs))
     ]
+    if conflicts.keys().isdisjoint(there.near_sign):
+        negates[1] = False  # of another matter, in another clause
     if all(negates) and len(set(conflicts.values())) < 2:
         return set()
     left = {key: cause for key, cause in conflicts.items() if cause not in agreed}
