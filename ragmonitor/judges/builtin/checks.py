@@ -249,8 +249,6 @@ def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCh
 
 _ALIKE: Final = 0.6
 """Share of a sentence that one passage must hold for their negations to be compared."""
-_ALIKE_IN_CHINESE: Final = 0.3
-"""The same of the words themselves, not of their opposites, in Chinese."""
 _MAX_SHORT: Final = 4.0
 """Terms of a text that is short: it may say the same of the same in one word less."""
 
@@ -265,11 +263,20 @@ def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedChec
     if not negates and not _is_denied(own, best):
         return []
     likeness = _Likeness(sentence)
-    found = likeness.to([each for chunk in best for each in chunk.similar(likeness.weights)])
+    if negates:
+        found = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
+    else:
+        wanted = likeness.wanted.keys()
+        denying = [p for c in best for p in c.negating if not wanted.isdisjoint(p.denied)]
+        found = likeness.to(denying)
     most = max([share for share, _ in found], default=0.0) - 1e-9
     opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
     if not opposed or not all(opposed):
         return []
+    if not negates:
+        others = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
+        if any(share >= most and not conflict(likeness.here, there) for share, there in others):
+            return []
     lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
     surface = surface_of(lost[0]) if lost else ""
     keys = frozenset(term.key for term in lost)
@@ -309,7 +316,7 @@ class _Likeness:
         """Weight of words that a passage must hold as they are, but for those with opposites."""
         if len(self.weights) > _MAX_SHORT:
             rest = self._total - fsum(self.weights.get(key, 0.0) for key in turned)
-            self._least = rest * (_ALIKE_IN_CHINESE if sentence.is_chinese else _ALIKE)
+            self._least = rest * (_ALIKE / 2 if sentence.is_chinese else _ALIKE)
 
     @cached_property
     def here(self) -> Polarity:

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import fsum
+from operator import itemgetter
 from sys import getsizeof
 from typing import Final
 
 from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
+    NEGATIVE,
+    OPPOSITE,
     Polarity,
     chinese_polarity,
     english_polarity,
@@ -25,6 +28,7 @@ from ragmonitor.judges.builtin.structured.formats import records_of, rendered
 from ragmonitor.judges.builtin.terms import (
     Key,
     Term,
+    chinese_signs,
     chunk_keys,
     pair_key,
     pair_keys,
@@ -59,13 +63,11 @@ def unlimited() -> None:
 
 
 class Passage:
-    """A sentence of a chunk."""
+    """A sentence of the prose of a chunk."""
 
-    def __init__(self, order: list[Key], text: str, *, is_row: bool) -> None:
+    def __init__(self, order: list[Key], text: str) -> None:
         """Keep it by its keys in order or, if it is Chinese, by its text."""
         self.text = text
-        self.is_row = is_row
-        """Whether it is of a record: what it negates, its fields know."""
         self._order = order
         self._keys = set(order)
 
@@ -78,6 +80,18 @@ class Passage:
     def polarity(self) -> Polarity:
         """What it states and what it negates."""
         return chinese_polarity(self.text) if self.text else english_polarity(self._order)
+
+    def negates(self) -> bool:
+        """Return whether it may negate anything."""
+        if not NEGATIVE.isdisjoint(self.keys):
+            return True
+        return bool(self.text) and next(chinese_signs(self.text), None) is not None
+
+    @cached_property
+    def denied(self) -> set[Key]:
+        """The keys that it may negate, of opposites the one that stands for both."""
+        found = negated_keys(self.keys, self._order, self.text, is_chinese=bool(self.text))
+        return {OPPOSITE.get(key, (key, 1))[0] for key in found | (NEGATIVE & self.keys)}
 
 
 _SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")
@@ -153,22 +167,25 @@ class Chunk:
 
     @cached_property
     def passages(self) -> list[Passage]:
-        """Its sentences: those of its prose, then the rows of its records."""
-        found: list[Passage] = []
+        """The sentences of its prose; what a record denies, its fields know."""
         if self.is_chinese:
-            for is_row, text in ((False, self.prose), (True, "\n".join(self._rows))):
-                parts = _CHINESE_END.split(text)
-                found += [Passage([], part, is_row=is_row) for part in parts if part.strip()]
-            return found
-        rows_at = len(chunk_keys(self.prose).order) if self._rows else len(self.order)
+            return [Passage([], part) for part in _CHINESE_END.split(self.prose) if part.strip()]
+        order = chunk_keys(self.prose).order if self._rows else self.order
+        found: list[Passage] = []
         at = 0
-        for left in range(self.order.count("."), -1, -1):
-            end = self.order.index(".", at) if left else len(self.order)
-            for first in range(at, end, _MAX_PASSAGE):
-                keys = self.order[first : min(end, first + _MAX_PASSAGE)]
-                found.append(Passage(keys, "", is_row=first >= rows_at))
+        for left in range(order.count("."), -1, -1):
+            end = order.index(".", at) if left else len(order)
+            found += [
+                Passage(order[first : min(end, first + _MAX_PASSAGE)], "")
+                for first in range(at, end, _MAX_PASSAGE)
+            ]
             at = end + 1
         return found
+
+    @cached_property
+    def negating(self) -> list[Passage]:
+        """The first passages that negate something."""
+        return [each for each in self.passages if each.negates()][:_MAX_SCANNED]
 
     @cached_property
     def _key_places(self) -> dict[Key, list[int]]:
@@ -190,20 +207,19 @@ class Chunk:
         return places
 
     def similar(self, wanted: dict[Key, float]) -> list[Passage]:
-        """Return the passages of prose that hold most of some weighted keys, best first."""
-        places: Iterable[int] = range(len(self.passages))
-        if len(self.passages) > _MAX_SCANNED:
+        """Return the passages that hold most of some weighted keys, best first."""
+        passages = self.passages
+        if len(passages) > _MAX_SCANNED:
             held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
             places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
+            passages = [passages[at] for at in places]
         if self.is_chinese:  # to look for pairs in a text is quicker than to read its pairs
             pairs = [(pair_of(key), wanted[key]) for key in wanted.keys() & self.keys]
-            texts = [(at, self.passages[at].text) for at in places]
-            shares = [(fsum(n for pair, n in pairs if pair in text), -at) for at, text in texts]
+            shares = [fsum(n for pair, n in pairs if pair in each.text) for each in passages]
         else:
-            keys = [(at, wanted.keys() & self.passages[at].keys) for at in places]
-            shares = [(fsum(wanted[key] for key in shared), -at) for at, shared in keys]
-        best = sorted(shares, reverse=True)[:_MAX_SIMILAR]
-        return [self.passages[-at] for share, at in best if share and not self.passages[-at].is_row]
+            shares = [fsum(map(wanted.__getitem__, wanted.keys() & p.keys)) for p in passages]
+        best = sorted(zip(shares, passages, strict=True), key=itemgetter(0), reverse=True)
+        return [passage for share, passage in best[:_MAX_SIMILAR] if share]
 
     def size_bytes(self) -> int:
         """Return about how much memory it takes once sentences have been compared with it."""

@@ -103,15 +103,13 @@ def _polarity(clauses: Iterable[_Clause], scopes: set[str]) -> Polarity:
         for key, cause in clause.keys:
             own, sign = OPPOSITE.get(key, (key, 1))
             sign = 0 if is_open or clause.signs > 1 else -sign if cause else sign
-            if last in _GRANTS and found.signs.get(last) == -1:
-                found.through[own] = last
             if clause.signs:
                 found.near_sign.add(own)
+            if last in _GRANTS and found.signs.get(last) == -1:
+                found.through[own] = last
             found.signs[own] = sign if found.signs.get(own, sign) == sign else 0
             if sign == -1:
                 found.cause[own] = count + cause if cause else -(len(found.signs) + count)
-            if key in _DENIALS:
-                found.through.update((before, own) for before, _ in clause.keys if before != key)
             last = own
         count += clause.signs + 1
     return found
@@ -143,7 +141,6 @@ def _clauses(keys: Sequence[Key]) -> Iterator[_Clause]:
             pending = 0
 
 
-_EXCEPTED: Final = lazy_pattern("([^，。；、\\n]{1,8})除外")
 _OPEN: Final = lazy_pattern("如果|除非|直到|未经|非经|否则")
 _SIDE: Final = lazy_pattern("[天年月日点时岁度分米元人以之]([前后内外上下])")
 _BORDER: Final = lazy_pattern("[，。；;|\t\n]|, ")
@@ -151,8 +148,6 @@ _BORDER: Final = lazy_pattern("[，。；;|\t\n]|, ")
 
 def chinese_polarity(text: str, found: Sequence[Term] = ()) -> Polarity:
     """Return the polarity of a Chinese text, whose terms may be known."""
-    if "除外" in text:
-        text, found = _EXCEPTED.sub(r"除\1外", text), ()
     is_open = bool(_OPEN.search(text))
     scopes = {side[1] for side in _SIDE.finditer(text)}
     return _polarity(_chinese_clauses(text, found or terms(text), is_open=is_open), scopes)

@@ -78,6 +78,17 @@ _CHINESE_TELL: Final = any_word(
 )
 _CHINESE_FACTS: Final = any_word("信息 资料 内容 答案 记录 数据 文档 依据 资讯 说明 描述 介绍 记载")
 
+_OTHER_LANGUAGES: Final = r"\A(?:[^,，、.!?]{1,24}[,，、] ?)?" + any_of(
+    "ich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider )?nicht|das wei(?:ß|ss) ich",
+    r"ich kann (?:\w+ ){1,3}?(?:nicht|keine) (?:beantworten|sagen|finden|antwort)",
+    r"keine (?:\w+ )?(?:informationen|angaben|antwort) (?:gefunden|vorhanden|verfügbar)",
+    "je ne (?:sais|connais) pas|je ne peux pas (?:répondre|vous)",
+    "je n['’]ai pas (?:trouvé|d['’])",
+    "no (?:lo )?sé|no puedo (?:responder|contestar)",
+    "no (?:tengo|encontré|encuentro) (?:suficiente )?información",
+    "(?:分|わ)かりません|お?答え(?:でき|することができ)ません|情報[がは](?:ありません|見つかりません)",
+    "모르겠습니다|알 수 없습니다|답변할 수 없습니다|정보가 없습니다",
+)
 WHOLE_REFUSALS: Final = lazy_pattern(
     r"\A\W{0,4}(?:response \d{1,3}: )?"
     + any_of(
@@ -96,39 +107,28 @@ WHOLE_REFUSALS: Final = lazy_pattern(
         "不(?:知道|清楚|详)|未知|不明|不得而知|没有答案|(?:查无|无)(?:此|相关|可用)?"
         f"{_CHINESE_FACTS}",
     )
-    + r"\W{0,4}\Z"
+    + r"\W{0,4}\Z|"
+    + _OTHER_LANGUAGES
 )
 """What is a refusal as a whole; first what frameworks say where there is no answer."""
-_OTHER_LANGUAGES: Final = r"\A(?:[^,，、.!?]{1,24}[,，、] ?)?" + any_of(
-    "ich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider )?nicht|das wei(?:ß|ss) ich",
-    r"ich kann (?:\w+ ){1,3}?(?:nicht|keine) (?:beantworten|sagen|finden|antwort)",
-    r"keine (?:\w+ )?(?:informationen|angaben|antwort) (?:gefunden|vorhanden|verfügbar)",
-    "je ne (?:sais|connais) pas|je ne peux pas (?:répondre|vous)",
-    "je n['’]ai pas (?:trouvé|d['’])",
-    "no (?:lo )?sé|no puedo (?:responder|contestar)",
-    "no (?:tengo|encontré|encuentro) (?:suficiente )?información",
-    "(?:分|わ)かりません|お?答え(?:でき|することができ)ません|情報[がは](?:ありません|見つかりません)",
-    "모르겠습니다|알 수 없습니다|답변할 수 없습니다|정보가 없습니다",
-)
-_CHINESE_REFUSALS: Final = any_of(
-    "不(?:太)?(?:清楚|明确|确定)[^。！？，]{0,24}?(?:是否|能否|何时|如何|多少|哪)",
-    "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
-    "(?:回答|处理|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出|帮)",
-    "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
-    f"{CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能|作|作出|做)?{_CHINESE_TELL}",
-    "(?:没有|未能?|暂无|并无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
-    "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?|[这该]方面的?|此类|该){0,3}"
-    f"{_CHINESE_FACTS}",
-    "不足以(?:回答|判断|确定|得出|给出|支持[^。！？]{0,6}?(?:回答|结论))",
-    f"答案[^。！？]{{0,6}}?不在[^。！？]{{0,12}}?{CHINESE_SOURCES}",
-    f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
-    "(?:信息|资讯|资料)不(?:足|够)|超出.{0,8}?范围",
+CHINESE_REFUSALS: Final = lazy_pattern(
+    any_of(
+        "不(?:太)?(?:清楚|明确|确定)[^。！？，]{0,24}?(?:是否|能否|何时|如何|多少|哪)",
+        "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
+        "(?:回答|处理|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出|帮)",
+        "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
+        f"{CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能|作|作出|做)?{_CHINESE_TELL}",
+        "(?:没有|未能?|暂无|并无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
+        "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?|[这该]方面的?|此类|该){0,3}"
+        f"{_CHINESE_FACTS}",
+        "不足以(?:回答|判断|确定|得出|给出|支持[^。！？]{0,6}?(?:回答|结论))",
+        f"答案[^。！？]{{0,6}}?不在[^。！？]{{0,12}}?{CHINESE_SOURCES}",
+        f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
+        "(?:信息|资讯|资料)不(?:足|够)|超出.{0,8}?范围",
+    )
 )
 REFUSALS: Final = lazy_pattern(
-    _OTHER_LANGUAGES
-    + "|"
-    + _CHINESE_REFUSALS
-    + r"|\b"
+    r"\b"
     + any_of(
         r"(?:i|we) (?:really |just |honestly )?(?:(?:do|can|could)(?: not| ?n['’]?t)|cannot"
         rf"|ca ?n['’]?t) (?:really |actually |currently |be able to )?{_KNOW}\b",
@@ -162,6 +162,11 @@ REFUSALS: Final = lazy_pattern(
 )
 """It declines to answer, or says that the sources do not tell."""
 
+SIGNS: Final = (
+    *("no", "n't", "n’t", "cant", "dont", "wont", "un", "lack", "fail", "never", "neither"),
+    *("suffic", "silent", "absent", "missing", "outside", "beyond", "only", "need", "required"),
+)
+"""Texts of which every English refusal holds one: to look for them is quicker."""
 FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起")
 """In a refusal: somebody declines; without it, the matter may have no evidence."""
 

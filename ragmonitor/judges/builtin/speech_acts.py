@@ -92,7 +92,10 @@ def content_count(content: Sequence[Term]) -> float:
 
 def _refuses(lowered: str) -> bool:
     """Return whether a text in lower case holds a refusal."""
-    return bool(phrases.WHOLE_REFUSALS.match(lowered) or phrases.REFUSALS.search(lowered))
+    has_sign = any(map(lowered.__contains__, phrases.SIGNS))
+    if phrases.WHOLE_REFUSALS.match(lowered) or (has_sign and phrases.REFUSALS.search(lowered)):
+        return True
+    return not lowered.isascii() and bool(phrases.CHINESE_REFUSALS.search(lowered))
 
 
 def _answers(clause: str) -> bool:

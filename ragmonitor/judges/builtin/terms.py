@@ -326,7 +326,7 @@ def placed(text: str) -> list[Term]:
             start = text.find(term.surface.split(" ", 1)[0], at)
             at = start if start >= 0 else at
             surface = text[at : at + len(term.surface)].rstrip(",.:;")
-            out.append(term._replace(at=at, surface=surface))
+            out.append(Term(term.key, term.weight, term.kind, surface, at))
         else:
             out.append(term)
     return out

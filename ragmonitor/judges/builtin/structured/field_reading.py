@@ -236,6 +236,7 @@ class Clause:
             self.numbers = []
         self.signs = [(t.at, t.at + len(t.surface)) for t in content if t.kind == "negation"]
         """Where signs of negation begin and end."""
+        self._denies = bool(_NEGATIVE.search(self.own))
         self.mentions: list[Mention] = []
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
@@ -247,7 +248,7 @@ class Clause:
             is_joined = at[0].start > first and _JOINS.search(self.text, first, at[0].start)
             if set(other.at).isdisjoint(at) and not is_joined:
                 signs = [sign for sign in signs if not 0 <= first - sign[1] <= 8]
-        return bool(signs) != bool(_NEGATIVE.search(self.own))
+        return bool(signs) != self._denies
 
     def find_mentions(self, everywhere: frozenset[str], table: FieldTable) -> None:
         """Find the fields of which a word stands here, and all in the whole sentence."""
@@ -407,11 +408,13 @@ def _read_schedules(
     clause: Clause, table: FieldTable, reading: FieldReading, times: Sequence[tuple[int, int]]
 ) -> None:
     sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
+    says_closed = bool(hours.CLOSED.search(clause.own))
+    if not (sides or says_closed or hours.SAYS_OPEN.search(clause.own)):
+        return
     which = hours.days(clause.own)
     asked = which or (hours.days(clause.text[:400]) if sides else [])
     asked = [each for each in asked if each.is_named] or asked  # `weekdays (Tuesday to Friday)`
-    says_closed = bool(hours.CLOSED.search(clause.own))
-    if not (says_closed or hours.SAYS_OPEN.search(clause.own) or (sides and asked)):
+    if sides and not asked and not (says_closed or hours.SAYS_OPEN.search(clause.own)):
         return
     named = [hours_of for row, hours_of in table.schedules.items() if row in clause.named]
     schedules = named or list(table.schedules.values())

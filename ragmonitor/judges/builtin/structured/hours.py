@@ -38,11 +38,14 @@ _TIME: Final = lazy_pattern(
     r"|\b(?P<word>noon|midnight)\b",
     re.IGNORECASE,
 )
+_HAS_TIME: Final = lazy_pattern("[0-9点时]|noon|midnight")
 _LATE: Final = frozenset({"下午", "傍晚", "晚上", "晚间"})
 
 
 def times(text: str) -> list[Time]:
     """Return the times of day in a text, in order."""
+    if not _HAS_TIME.search(text):
+        return []
     return [_time(found) for found in _TIME.finditer(text)]
 
 
