@@ -276,6 +276,7 @@ def _amounts(
     interaction: Interaction, cost_usd: float | None
 ) -> Iterator[tuple[str, tuple[str, ...], float]]:
     """Yield histogram, labels and amount; what is not known is not observed."""
+    yield metrics.RETRIEVED_CHUNKS, (), len(interaction.chunks)
     for retrieval in interaction.retrievals:
         # A retrieval that capture saw no time of (chunks in a model call's metadata) has none.
         if retrieval.ended_ns > retrieval.started_ns:

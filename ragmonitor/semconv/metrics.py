@@ -143,6 +143,13 @@ INTERACTION_SECONDS: Final = _events(
     buckets=SECONDS_BUCKETS,
     kind="histogram",
 )
+RETRIEVED_CHUNKS: Final = _events(
+    "ragmonitor_retrieved_chunks",
+    "Chunks that the model was shown.",
+    unit="chunks",
+    buckets=CHUNK_BUCKETS,
+    kind="histogram",
+)
 
 # Under the names that OpenTelemetry's GenAI conventions give them, as its exporter for Prometheus
 # writes them: https://github.com/open-telemetry/semantic-conventions-genai
