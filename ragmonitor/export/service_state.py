@@ -87,7 +87,6 @@ def _of_alarm(state: AlarmState) -> Iterator[State]:
     for name, side, value in (
         (names.ALARM_EVIDENCE_SECONDS, (), state.evidence_s),
         (names.ALARM_ACTIVE, (), state.active),
-        (names.ALARM_LEARNED_RATIO, (), state.learned),
         (names.ALARM_OBJECTIVE, (), state.objective),
         (names.ALARM_SINCE, (), state.since_s),
         (names.ALARM_RISE_START, (), None if span is None else span.since_s),

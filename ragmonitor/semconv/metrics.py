@@ -264,11 +264,6 @@ ALARM_OBJECTIVE: Final = _alarms(
     "a signal that is a difference (scores of golden questions) 0.5 is none.",
     _ALARM,
 )
-ALARM_LEARNED_RATIO: Final = _alarms(
-    "ragmonitor_alarm_learned_ratio",
-    "Share of the verdicts that learning the limit needs.",
-    _ALARM,
-)
 ALARMS_RAISED: Final = _alarms("ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter")
 
 SAMPLING_RATE: Final = _spending(
