@@ -97,7 +97,6 @@ class Stages:
 def stages_of(
     settings: Settings,
     *,
-    redactor: Redactor,
     lost: Callable[[str, int], None],
     feedback: Callable[[Feedback], bool],
     traces: TraceExporter | None,
@@ -107,7 +106,6 @@ def stages_of(
 
     Args:
         settings: The settings.
-        redactor: What every text passes before a judge or an exporter sees it.
         lost: Counts what did not arrive, by reason.
         feedback: Takes feedback that comes by HTTP.
         traces: Emits traces; None: as the settings say.
@@ -116,7 +114,7 @@ def stages_of(
     Raises:
         SettingsError: The settings cannot be carried out.
     """
-    builtin, reader = builtin_judge(), reader_of(settings)
+    redactor, builtin, reader = redactor_of(settings), builtin_judge(), reader_of(settings)
     store = store_of(settings) if store is None else store
     judging = judging_of(settings, store, redactor.text)
     sampled = () if judging is None else (judging.judge.identity,)
@@ -543,21 +541,18 @@ def traces_of(
 def redactor_of(settings: Settings) -> Redactor:
     """Return what every text passes before a judge or an exporter sees it.
 
+    What may not leave by any other way is kept out of our log from now on, too.
+
     Raises:
         SettingsError: There is no such redaction.
         MissingExtraError: A redaction needs what is not installed.
     """
-    content = settings.content
-    return Redactor(content.redaction, personal=PersonalData())
-
-
-def restrict_logs(settings: Settings) -> None:
-    """Keep out of our log what may not leave by any other way."""
     redaction = settings.content.redaction
     if settings.content.shown != "all" or any(each != "secrets" for each in redaction):
         withhold_messages()
     if "secrets" in redaction:
         clean_messages(without_secrets)
+    return Redactor(redaction, personal=PersonalData())
 
 
 def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:

@@ -27,7 +27,6 @@ from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
 from ragmonitor.pipeline.build import stages_of
 from ragmonitor.pipeline.ledger import Ledger
 from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Snapshot
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.apart import run, within
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained, errors, record_error, record_problem, shielded
@@ -57,7 +56,6 @@ class Pipeline:
         self,
         settings: Settings,
         *,
-        redactor: Redactor,
         poll: Callable[[], object],
         traces: TraceExporter | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
@@ -68,7 +66,6 @@ class Pipeline:
 
         Args:
             settings: The settings.
-            redactor: What every text passes before a judge or an exporter sees it.
             poll: Called now and then; gives up abandoned runs.
             traces: Emits traces; None: as the settings say.
             gauges: Further ones, as of now; waits for nothing.
@@ -81,7 +78,6 @@ class Pipeline:
         """
         self._stages = stages_of(
             settings,
-            redactor=redactor,
             lost=lambda reason, n: self.meters.dropped(reason, n),  # noqa: PLW0108 - not there yet
             feedback=self.feedback,
             traces=traces,

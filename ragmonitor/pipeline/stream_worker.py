@@ -21,7 +21,6 @@ from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
 from ragmonitor.pipeline.worker import Delivered, deliver
 from ragmonitor.records import Cause, GaugeValue
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError, WireError
 from ragmonitor.runtime.guard import contained, record_outage, record_problem
 from ragmonitor.runtime.wire import decode, is_kind
@@ -61,14 +60,13 @@ class StreamWorker:
     the workers does it. A record of a worker that died is delivered to another.
     """
 
-    def __init__(self, settings: Settings, stream: RedisStream, *, redactor: Redactor) -> None:
+    def __init__(self, settings: Settings, stream: RedisStream) -> None:
         """Wire the back half; nothing runs yet.
 
         Args:
             settings: The settings of the back half; without a `state` sums go to the stream's
                 server.
             stream: Where records come from.
-            redactor: What every text passes once more, by this process's settings.
 
         Raises:
             SettingsError: The settings cannot be carried out.
@@ -86,7 +84,6 @@ class StreamWorker:
         self._state: StreamState | None = None
         self.back = Pipeline(
             settings,
-            redactor=redactor,
             poll=lambda: 0,
             # What a dead one had in hand is emitted again.
             traces=traces_of(settings, self._lose, is_repeated=True),

@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.export import OtelExporter
-from ragmonitor.pipeline.build import redactor_of, restrict_logs, traces_of
+from ragmonitor.pipeline.build import traces_of
 from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
 from ragmonitor.pipeline.worker_sender import Channel, ChannelError
@@ -292,7 +292,6 @@ def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
         return
     _, (_, told, restarts) = wire.decode_message(first)
     settings = restored(told)
-    restrict_logs(settings)
 
     def poll() -> None:
         if os.getppid() != parent:
@@ -303,7 +302,6 @@ def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
 
     back = Pipeline(
         settings,
-        redactor=redactor_of(settings),
         poll=poll,
         traces=Traces(traces_of(settings, lose)),
         is_apart=True,
@@ -326,8 +324,7 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
         OSError: Another worker listens there, or nobody can.
     """
     sessions: list[Session] = []
-    redactor = redactor_of(settings)
-    back = Pipeline(settings, redactor=redactor, poll=lambda: None, is_apart=True)
+    back = Pipeline(settings, poll=lambda: None, is_apart=True)
     back.wake()
 
     def serve(channel: Channel) -> None:

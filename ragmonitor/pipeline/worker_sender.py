@@ -33,7 +33,6 @@ from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
 from ragmonitor.pipeline.sender import TICK_S, AgainError, Call, Sender
 from ragmonitor.records import Cause, Report, Status
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
 from ragmonitor.runtime.protocols import Finished
@@ -245,14 +244,11 @@ class WorkerSender(Sender):
     What was sent and is still open when a worker ends is unscored.
     """
 
-    def __init__(
-        self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]
-    ) -> None:
+    def __init__(self, settings: Settings, *, poll: Callable[[], object]) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; nothing in them has to stay in this process.
-            redactor: What every text passes before it goes to a worker with settings of its own.
             poll: Called now and then; gives up abandoned runs.
 
         Raises:
@@ -265,7 +261,6 @@ class WorkerSender(Sender):
         # So that settings which the worker could not carry out are refused here.
         stages = stages_of(
             settings.model_copy(update={"server": ServerSettings(enabled=False, ui=False)}),
-            redactor=redactor,
             lost=lambda _reason, _n: None,
             feedback=lambda _: False,
             traces=self._traces,
@@ -273,7 +268,7 @@ class WorkerSender(Sender):
         )
         super().__init__(
             settings,
-            redactor=None if self._address is None else redactor,
+            redacts=self._address is not None,
             poll=poll,
             meters=stages.exports.meters,
             judges=stages.judges,
