@@ -97,23 +97,27 @@ class Stages:
 def stages_of(
     settings: Settings,
     *,
-    lost: Callable[[str, int], None],
     feedback: Callable[[Feedback], bool],
-    traces: TraceExporter | None,
+    emitter: Callable[[OtelExporter], TraceExporter],
     store: Store | None,
+    is_repeated: bool = False,
 ) -> Stages:
     """Return what works for one pipeline; nothing runs yet.
 
     Args:
         settings: The settings.
-        lost: Counts what did not arrive, by reason.
         feedback: Takes feedback that comes by HTTP.
-        traces: Emits traces; None: as the settings say.
+        emitter: From what emits traces as the settings say to what emits them.
         store: Where sums are; None: as the settings say, or memory where that fails.
+        is_repeated: Whether another process may emit the same traces again.
 
     Raises:
         SettingsError: The settings cannot be carried out.
     """
+
+    def lost(reason: str, n: int) -> None:
+        meters.dropped(reason, n)
+
     redactor, builtin, reader = redactor_of(settings), builtin_judge(), reader_of(settings)
     store = store_of(settings) if store is None else store
     judging = judging_of(settings, store, redactor.text)
@@ -128,6 +132,7 @@ def stages_of(
     newest, clean = NewestReports(), redactor.text
     exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
     timeout_s = None if judging is None else _reading_timeout_s(settings)
+    meters = meters_of(settings, view, feedback, store)
     return Stages(
         redactor=redactor,
         builtin=builtin,
@@ -138,8 +143,8 @@ def stages_of(
         estimates=estimates,
         causes=causes,
         exports=Exports(
-            traces=traces_of(settings, lost) if traces is None else traces,
-            meters=meters_of(settings, view, feedback, store),
+            traces=emitter(traces_of(settings, lost, is_repeated=is_repeated)),
+            meters=meters,
             # The others are to be told of an incident first.
             exporters=exporters if view is None else [view, *exporters],
             clean=clean,

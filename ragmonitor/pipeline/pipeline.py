@@ -22,6 +22,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.evaluators import table
+from ragmonitor.export import OtelExporter
 from ragmonitor.judges.every_answer import MAX_WAITING
 from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
 from ragmonitor.pipeline.build import stages_of
@@ -57,9 +58,10 @@ class Pipeline:
         settings: Settings,
         *,
         poll: Callable[[], object],
-        traces: TraceExporter | None = None,
+        emitter: Callable[[OtelExporter], TraceExporter] = lambda own: own,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
         is_apart: bool = False,
+        is_repeated: bool = False,
         store: Store | None = None,
     ) -> None:
         """Wire the stages; nothing runs yet.
@@ -67,10 +69,11 @@ class Pipeline:
         Args:
             settings: The settings.
             poll: Called now and then; gives up abandoned runs.
-            traces: Emits traces; None: as the settings say.
+            emitter: From what emits traces as the settings say to what emits them.
             gauges: Further ones, as of now; waits for nothing.
             is_apart: No application runs in this interpreter: its lock need not be given back, and
                 senders bound the bytes that wait.
+            is_repeated: Another process may have emitted the same traces.
             store: Where sums are; None: as the settings say, or memory where that fails.
 
         Raises:
@@ -78,10 +81,10 @@ class Pipeline:
         """
         self._stages = stages_of(
             settings,
-            lost=lambda reason, n: self.meters.dropped(reason, n),  # noqa: PLW0108 - not there yet
             feedback=self.feedback,
-            traces=traces,
+            emitter=emitter,
             store=store,
+            is_repeated=is_repeated,
         )
         self._exports, self._runner = self._stages.exports, self._stages.runner
         self.meters = self._exports.meters

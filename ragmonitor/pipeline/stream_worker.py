@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from pydantic import SecretStr
 
-from ragmonitor.pipeline.build import traces_of
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
@@ -86,7 +85,7 @@ class StreamWorker:
             settings,
             poll=lambda: 0,
             # What a dead one had in hand is emitted again.
-            traces=traces_of(settings, self._lose, is_repeated=True),
+            is_repeated=True,
             gauges=self._gauges,
             is_apart=True,
             store=store,
@@ -240,9 +239,6 @@ class StreamWorker:
                 record_outage(error)
             finally:
                 self._stream.close()
-
-    def _lose(self, reason: str, n: int) -> None:
-        self.back.meters.dropped(reason, n)
 
     def _gauges(self) -> Sequence[GaugeValue]:
         state, is_up = self._state, GaugeValue(name=STREAM_UP, value=self._state is not None)

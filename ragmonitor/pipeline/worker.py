@@ -28,7 +28,6 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.export import OtelExporter
-from ragmonitor.pipeline.build import traces_of
 from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
 from ragmonitor.pipeline.worker_sender import Channel, ChannelError
@@ -297,15 +296,7 @@ def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
 
-    def lose(reason: str, n: int) -> None:
-        back.meters.dropped(reason, n)
-
-    back = Pipeline(
-        settings,
-        poll=poll,
-        traces=Traces(traces_of(settings, lose)),
-        is_apart=True,
-    )
+    back = Pipeline(settings, poll=poll, emitter=Traces, is_apart=True)
     for _ in range(restarts):
         back.meters.restarted()
     session = Session(channel, back, owns=True)

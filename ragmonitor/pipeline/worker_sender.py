@@ -261,9 +261,8 @@ class WorkerSender(Sender):
         # So that settings which the worker could not carry out are refused here.
         stages = stages_of(
             settings.model_copy(update={"server": ServerSettings(enabled=False, ui=False)}),
-            lost=lambda _reason, _n: None,
             feedback=lambda _: False,
-            traces=self._traces,
+            emitter=lambda own: own,
             store=Memory(),
         )
         super().__init__(
