@@ -193,8 +193,8 @@ class Pipeline:
 
     def _refuse_late(self) -> None:
         """Refuse what waits after the end: nobody else looks into the queue any more."""
-        while self._closed and (left := self.queue.take(1)):
-            self.ledger.refuse(left[0], Cause.SHUTDOWN)
+        while self._closed and (left := self.queue.take()) is not None:
+            self.ledger.refuse(left, Cause.SHUTDOWN)
 
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
@@ -306,10 +306,10 @@ class Pipeline:
         waiting = len(self.queue)
         say_whether_behind(is_behind=waiting > BEHIND_FROM)
         with self.step:
-            if self._closed or not (taken := self.queue.take(1)):
+            if self._closed or (finished := self.queue.take()) is None:
                 return None
-            account = self.ledger.open(taken[0])
-            return self._handler.handle(taken[0], account, is_behind=waiting > MAX_WAITING)
+            account = self.ledger.open(finished)
+            return self._handler.handle(finished, account, is_behind=waiting > MAX_WAITING)
 
     async def _drain(self, deadline: float, done: Future[bool]) -> None:
         """Wait for what is under way, export it, and say whether that is all."""

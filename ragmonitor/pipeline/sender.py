@@ -195,8 +195,8 @@ class Sender:
             self._meters.close()
 
     def _refuse_left(self) -> None:
-        while left := self.queue.take(1):
-            self._refuse(left[0], Cause.SHUTDOWN)
+        while (left := self.queue.take()) is not None:
+            self._refuse(left, Cause.SHUTDOWN)
 
     def _refuse(self, finished: Finished, cause: Cause) -> None:
         if not isinstance(finished, Call):

@@ -90,11 +90,12 @@ class StreamSender(Sender):
 
     def _work(self) -> bool:
         self._refresh()
-        taken = self.queue.take(1)
-        for finished in taken:
-            if isinstance(finished, Call) and finished.done is not None:
-                finished.done.set_result(True)
-                continue
+        finished = self.queue.take()
+        if finished is None:
+            self._rest()
+        elif isinstance(finished, Call) and finished.done is not None:
+            finished.done.set_result(True)
+        else:
             self._sending.append(finished)
             cause: Cause | None = Cause.INTERNAL_ERROR
             try:
@@ -105,8 +106,6 @@ class StreamSender(Sender):
             finally:
                 self._sent(cause)
             time.sleep(0)  # the application goes first
-        if not taken:
-            self._rest()
         return not self._closed
 
     def _store(self, data: bytes) -> Cause | None:

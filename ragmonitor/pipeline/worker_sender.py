@@ -410,8 +410,7 @@ class WorkerSender(Sender):
         with suppress(ChannelError):  # `_work` sees that it is gone
             if self._is_time_to_tick():
                 self._tell_counts(line)
-            while line.has_room(self._room) and (taken := self.queue.take(1)):
-                finished = taken[0]
+            while line.has_room(self._room) and (finished := self.queue.take()) is not None:
                 if isinstance(finished, Call) and finished.done is not None:
                     self._ask(line, finished, finished.done)
                     continue
