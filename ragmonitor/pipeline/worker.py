@@ -183,11 +183,11 @@ class Session:
         """
         self.has_news.clear()
         with self._telling, suppress(ChannelError):
-            state = None
-            closed = [self._closed.popleft() for _ in range(len(self._closed))]
+            state, logs = None, []
             if done or time.monotonic() - self._told_s > TICK_S / 2:
-                state, self._told_s = self._state(), time.monotonic()
-            logs = []
+                with contained("worker"):
+                    state, self._told_s = self._state(), time.monotonic()
+            closed = [self._closed.popleft() for _ in range(len(self._closed))]
             while self._owns and waiting_logs:
                 logs.append(waiting_logs.popleft())
             news = {"closed": closed, "logs": logs, "state": state, "done": done}

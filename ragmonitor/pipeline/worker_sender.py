@@ -259,8 +259,9 @@ class WorkerSender(Sender):
         self._address = None if url is None else url.get_secret_value()
         self._traces = traces_of(settings)
         # So that settings which the worker could not carry out are refused here.
+        quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
         stages = stages_of(
-            settings.model_copy(update={"server": ServerSettings(enabled=False, ui=False)}),
+            settings.model_copy(update=quiet),
             feedback=lambda _: False,
             emitter=lambda own: own,
             store=Memory(),
