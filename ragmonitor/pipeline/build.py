@@ -475,7 +475,9 @@ def meters_of(
             taken here.
         store: Where the processes of this machine add up their counters, if it is a file.
     """
-    is_file = isinstance(settings.state, Path)
+    receive, refusal, danger = None, "no feedback is taken by HTTP", "anybody could send it"
+    if take and settings.server.feedback and _is_guarded(settings, refusal, danger):
+        receive = FeedbackIntake(take, token=_token(settings))
     return PrometheusExporter(
         service=settings.service,
         version=settings.service_version,
@@ -485,24 +487,15 @@ def meters_of(
         pages=view,
         page_url="" if view is None else settings.server.page_url,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
-        receive=_feedback_intake(settings, take),
-        shared=store if is_file else None,
+        receive=receive,
+        shared=store if isinstance(settings.state, Path) else None,
     )
 
 
-def _feedback_intake(
-    settings: Settings, take: Callable[[Feedback], bool] | None
-) -> FeedbackIntake | None:
-    """Return what takes feedback by HTTP, if it is wanted and may be served."""
-    if take is None or not settings.server.feedback:
-        return None
+def _token(settings: Settings) -> str | None:
+    """Return what guards what is served; None: nothing does."""
     token = settings.server.token
-    if not _is_guarded(settings, "no feedback is taken by HTTP", "anybody could send it"):
-        return None
-    return FeedbackIntake(
-        take,
-        token=None if token is None else token.get_secret_value(),
-    )
+    return None if token is None else token.get_secret_value()
 
 
 def _is_guarded(settings: Settings, refusal: str, danger: str) -> bool:
@@ -607,7 +600,7 @@ def _view_of(
     danger = "others could read questions and answers"
     if not settings.server.ui or not _is_guarded(settings, "the page is not served", danger):
         return None
-    token, trace_url = settings.server.token, settings.server.ui_trace_url or ""
+    trace_url = settings.server.ui_trace_url or ""
     builtin, *sampled = judges
     return View(
         settings.service,
@@ -617,7 +610,7 @@ def _view_of(
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],
         content=settings.content.shown,
-        token=None if token is None else token.get_secret_value(),
+        token=_token(settings),
         trace_url=trace_url,
         version=settings.service_version,
         incidents=IncidentPages(incidents.journal, trace_url=trace_url),

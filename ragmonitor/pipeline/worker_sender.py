@@ -494,11 +494,11 @@ class WorkerSender(Sender):
         for level, text in told["logs"]:
             logger.log(level, "%s", text)
         if (state := told["state"]) is not None:
+            self.alarms, self.metrics_url, self.ui_url, self._destination = state[:4]
+            self._known_families, self._newest = state[4:]
+        if not line.is_heard:
             line.is_heard = True
             self._wakes.put(None)
-            self.alarms, self.metrics_url, self.ui_url, self._destination = state[:4]
-            self._known_families, newest = state[4:]
-            self._newest = newest if self._address is None else None
         for number, is_done in told["done"]:
             if (done := self._awaited.pop(number, None)) is not None:
                 done.set_result(is_done)
