@@ -132,7 +132,6 @@ class Monitor:
 
         from ragmonitor.export.prometheus import Scrape
         from ragmonitor.pipeline.answer_checks import AnswerChecks
-        from ragmonitor.pipeline.build import redactor_of, restrict_logs
         from ragmonitor.pipeline.placement import back_half_of
 
         if settings is None:
@@ -140,15 +139,13 @@ class Monitor:
         elif any(value is not None for value in options.values()):
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
-        restrict_logs(settings)
-        self._redactor = redactor_of(settings)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = ForkSafeLock()
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False
         self._probes: list[Probe] = []
-        self._new_back = partial(back_half_of, settings, redactor=self._redactor, poll=self._poll)
+        self._new_back = partial(back_half_of, settings, self._poll)
         self._working: BackHalf | None = self._new_back()
         self._building = threading.RLock()
         self.registry = CollectorRegistry()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ragmonitor.cli.options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.pipeline.build import redactor_of, restrict_logs
 from ragmonitor.pipeline.carried_settings import UNIX
 from ragmonitor.settings import Settings
 
@@ -29,7 +28,7 @@ def work(options: WorkerOptions) -> int:
     from ragmonitor.pipeline.streams import RedisStream
 
     settings = Settings.load(send_to=options.send_to, service=options.service)
-    stop = _begun(settings)
+    stop = _begun()
     address = settings.send_to
     if address is not None and address.get_secret_value().startswith(UNIX):
         from ragmonitor.pipeline.worker import serve_at
@@ -38,8 +37,7 @@ def work(options: WorkerOptions) -> int:
         say(f"scoring answers of {settings.service!r} that come to {path}; {_served(settings)}")
         serve_at(path, settings, stop)
         return FINE
-    redactor = redactor_of(settings)
-    worker = StreamWorker(settings, RedisStream.of(settings), redactor=redactor)
+    worker = StreamWorker(settings, RedisStream.of(settings))
     say(f"scoring answers of {settings.service!r}; {_served(settings)}")
     worker.run(stop, drain=options.drain)
     return FINE
@@ -57,10 +55,9 @@ def receive(options: ReceiveOptions) -> int:
         service=options.service,
         receive=None if options.source is None else {"kafka": options.source},
     )
-    stop = _begun(settings)
+    stop = _begun()
     receiver = Receiver(
         settings,
-        redactor=redactor_of(settings),
         host=options.host,
         http_port=options.http_port,
     )
@@ -72,11 +69,10 @@ def receive(options: ReceiveOptions) -> int:
     return FINE
 
 
-def _begun(settings: Settings) -> threading.Event:
+def _begun() -> threading.Event:
     """Show our logs, and return an event that Ctrl-C and SIGTERM set."""
     logging.basicConfig(format="%(message)s")
     logging.getLogger("ragmonitor").setLevel(logging.INFO)
-    restrict_logs(settings)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -97,26 +97,26 @@ class Stages:
 def stages_of(
     settings: Settings,
     *,
-    redactor: Redactor,
-    lost: Callable[[str, int], None],
     feedback: Callable[[Feedback], bool],
-    traces: TraceExporter | None,
+    emitter: Callable[[OtelExporter], TraceExporter],
     store: Store | None,
 ) -> Stages:
     """Return what works for one pipeline; nothing runs yet.
 
     Args:
         settings: The settings.
-        redactor: What every text passes before a judge or an exporter sees it.
-        lost: Counts what did not arrive, by reason.
         feedback: Takes feedback that comes by HTTP.
-        traces: Emits traces; None: as the settings say.
+        emitter: From what emits traces as the settings say to what emits them.
         store: Where sums are; None: as the settings say, or memory where that fails.
 
     Raises:
         SettingsError: The settings cannot be carried out.
     """
-    builtin, reader = builtin_judge(), reader_of(settings)
+
+    def lost(reason: str, n: int) -> None:
+        meters.dropped(reason, n)
+
+    redactor, builtin, reader = redactor_of(settings), builtin_judge(), reader_of(settings)
     store = store_of(settings) if store is None else store
     judging = judging_of(settings, store, redactor.text)
     sampled = () if judging is None else (judging.judge.identity,)
@@ -130,6 +130,7 @@ def stages_of(
     newest, clean = NewestReports(), redactor.text
     exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
     timeout_s = None if judging is None else _reading_timeout_s(settings)
+    meters = meters_of(settings, view, feedback, store)
     return Stages(
         redactor=redactor,
         builtin=builtin,
@@ -140,8 +141,8 @@ def stages_of(
         estimates=estimates,
         causes=causes,
         exports=Exports(
-            traces=traces_of(settings, lost) if traces is None else traces,
-            meters=meters_of(settings, view, feedback, store),
+            traces=emitter(traces_of(settings, lost)),
+            meters=meters,
             # The others are to be told of an incident first.
             exporters=exporters if view is None else [view, *exporters],
             clean=clean,
@@ -459,7 +460,9 @@ def meters_of(
             taken here.
         store: Where the processes of this machine add up their counters, if it is a file.
     """
-    is_file = isinstance(settings.state, Path)
+    receive, refusal, danger = None, "no feedback is taken by HTTP", "anybody could send it"
+    if take and settings.server.feedback and _is_guarded(settings, refusal, danger):
+        receive = FeedbackIntake(take, token=_token(settings))
     return PrometheusExporter(
         service=settings.service,
         version=settings.service_version,
@@ -469,24 +472,15 @@ def meters_of(
         pages=view,
         page_url="" if view is None else settings.server.page_url,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
-        receive=_feedback_intake(settings, take),
-        shared=store if is_file else None,
+        receive=receive,
+        shared=store if isinstance(settings.state, Path) else None,
     )
 
 
-def _feedback_intake(
-    settings: Settings, take: Callable[[Feedback], bool] | None
-) -> FeedbackIntake | None:
-    """Return what takes feedback by HTTP, if it is wanted and may be served."""
-    if take is None or not settings.server.feedback:
-        return None
+def _token(settings: Settings) -> str | None:
+    """Return what guards what is served; None: nothing does."""
     token = settings.server.token
-    if not _is_guarded(settings, "no feedback is taken by HTTP", "anybody could send it"):
-        return None
-    return FeedbackIntake(
-        take,
-        token=None if token is None else token.get_secret_value(),
-    )
+    return None if token is None else token.get_secret_value()
 
 
 def _is_guarded(settings: Settings, refusal: str, danger: str) -> bool:
@@ -523,21 +517,18 @@ def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None
 def redactor_of(settings: Settings) -> Redactor:
     """Return what every text passes before a judge or an exporter sees it.
 
+    What may not leave by any other way is kept out of our log from now on, too.
+
     Raises:
         SettingsError: There is no such redaction.
         MissingExtraError: A redaction needs what is not installed.
     """
-    content = settings.content
-    return Redactor(content.redaction, personal=PersonalData())
-
-
-def restrict_logs(settings: Settings) -> None:
-    """Keep out of our log what may not leave by any other way."""
     redaction = settings.content.redaction
     if settings.content.shown != "all" or any(each != "secrets" for each in redaction):
         withhold_messages()
     if "secrets" in redaction:
         clean_messages(without_secrets)
+    return Redactor(redaction, personal=PersonalData())
 
 
 def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
@@ -587,7 +578,7 @@ def _view_of(
     danger = "others could read questions and answers"
     if not settings.server.ui or not _is_guarded(settings, "the page is not served", danger):
         return None
-    token, trace_url = settings.server.token, settings.server.ui_trace_url or ""
+    trace_url = settings.server.ui_trace_url or ""
     builtin, *sampled = judges
     return View(
         settings.service,
@@ -597,7 +588,7 @@ def _view_of(
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],
         content=settings.content.shown,
-        token=None if token is None else token.get_secret_value(),
+        token=_token(settings),
         trace_url=trace_url,
         version=settings.service_version,
         incidents=IncidentPages(incidents.journal, trace_url=trace_url),

@@ -22,12 +22,12 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.evaluators import table
+from ragmonitor.export import OtelExporter
 from ragmonitor.judges.every_answer import MAX_WAITING
 from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
 from ragmonitor.pipeline.build import stages_of
 from ragmonitor.pipeline.ledger import Ledger
 from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Snapshot
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.apart import run, within
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained, errors, record_error, record_problem, shielded
@@ -57,9 +57,8 @@ class Pipeline:
         self,
         settings: Settings,
         *,
-        redactor: Redactor,
         poll: Callable[[], object],
-        traces: TraceExporter | None = None,
+        emitter: Callable[[OtelExporter], TraceExporter] = lambda own: own,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
         is_apart: bool = False,
         store: Store | None = None,
@@ -68,9 +67,8 @@ class Pipeline:
 
         Args:
             settings: The settings.
-            redactor: What every text passes before a judge or an exporter sees it.
             poll: Called now and then; gives up abandoned runs.
-            traces: Emits traces; None: as the settings say.
+            emitter: From what emits traces as the settings say to what emits them.
             gauges: Further ones, as of now; waits for nothing.
             is_apart: No application runs in this interpreter: its lock need not be given back, and
                 senders bound the bytes that wait.
@@ -81,10 +79,8 @@ class Pipeline:
         """
         self._stages = stages_of(
             settings,
-            redactor=redactor,
-            lost=lambda reason, n: self.meters.dropped(reason, n),  # noqa: PLW0108 - not there yet
             feedback=self.feedback,
-            traces=traces,
+            emitter=emitter,
             store=store,
         )
         self._exports, self._runner = self._stages.exports, self._stages.runner
@@ -190,8 +186,8 @@ class Pipeline:
 
     def _refuse_late(self) -> None:
         """Refuse what waits after the end: nobody else looks into the queue any more."""
-        while self._closed and (left := self.queue.take(1)):
-            self.ledger.refuse(left[0], Cause.SHUTDOWN)
+        while self._closed and (left := self.queue.take()) is not None:
+            self.ledger.refuse(left, Cause.SHUTDOWN)
 
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
@@ -303,10 +299,10 @@ class Pipeline:
         waiting = len(self.queue)
         say_whether_behind(is_behind=waiting > BEHIND_FROM)
         with self.step:
-            if self._closed or not (taken := self.queue.take(1)):
+            if self._closed or (finished := self.queue.take()) is None:
                 return None
-            account = self.ledger.open(taken[0])
-            return self._handler.handle(taken[0], account, is_behind=waiting > MAX_WAITING)
+            account = self.ledger.open(finished)
+            return self._handler.handle(finished, account, is_behind=waiting > MAX_WAITING)
 
     async def _drain(self, deadline: float, done: Future[bool]) -> None:
         """Wait for what is under way, export it, and say whether that is all."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ragmonitor.pipeline.carried_settings import UNIX, made_by, objects_of
 from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.guard import logger
 from ragmonitor.settings import Settings
 
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
     """What takes finished interactions, and scores and exports them, or has it done."""
 
 
-def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], object]) -> BackHalf:
+def back_half_of(settings: Settings, poll: Callable[[], object]) -> BackHalf:
     """Return what works behind the request path, as the settings say.
 
     Args:
         settings: The settings.
-        redactor: What every text passes before a judge or an exporter sees it.
         poll: Called now and then; gives up abandoned runs.
 
     Raises:
@@ -37,15 +35,15 @@ def back_half_of(settings: Settings, *, redactor: Redactor, poll: Callable[[], o
     if url is not None and not url.get_secret_value().startswith(UNIX):
         from ragmonitor.pipeline.stream_sender import StreamSender
 
-        return StreamSender(settings, redactor=redactor, poll=poll)
+        return StreamSender(settings, poll=poll)
     why = "" if url is not None or not _wants_worker(settings) else _reason_to_stay(settings)
     if why:
         logger.info("ragmonitor: answers are scored on a thread of this process: %s", why)
     elif url is not None or _wants_worker(settings):
         from ragmonitor.pipeline.worker_sender import WorkerSender
 
-        return WorkerSender(settings, redactor=redactor, poll=poll)
-    return Pipeline(settings, redactor=redactor, poll=poll)
+        return WorkerSender(settings, poll=poll)
+    return Pipeline(settings, poll=poll)
 
 
 def _wants_worker(settings: Settings) -> bool:

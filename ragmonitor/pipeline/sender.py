@@ -20,9 +20,9 @@ from prometheus_client import CollectorRegistry
 from ragmonitor.capture import sound
 from ragmonitor.evaluators import table
 from ragmonitor.export.prometheus import PrometheusExporter
+from ragmonitor.pipeline.build import redactor_of
 from ragmonitor.pipeline.ledger import Ledger
 from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Status
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import wire
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import Feedback
@@ -74,7 +74,7 @@ class Sender:
         self,
         settings: Settings,
         *,
-        redactor: Redactor | None,
+        redacts: bool,
         poll: Callable[[], object],
         meters: PrometheusExporter,
         judges: Sequence[JudgeIdentity],
@@ -83,7 +83,7 @@ class Sender:
 
         Args:
             settings: The settings.
-            redactor: What every text passes before it leaves; None: who scores it redacts it.
+            redacts: Texts leave for a worker with settings of its own, which are redacted here.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             meters: What is counted here.
             judges: Who scores every answer there, in the order of `ledger.ROLES`.
@@ -91,13 +91,13 @@ class Sender:
         Raises:
             SettingsError: Texts may not leave.
         """
-        if redactor is not None and settings.content.shown != "all":
+        if redacts and settings.content.shown != "all":
             raise SettingsError(
                 "send_to: a worker elsewhere scores texts, and content.policy is "
                 f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
                 "redaction, or score in this process"
             )
-        self._redactor = redactor
+        self._redactor = redactor_of(settings) if redacts else None
         self._poll = poll
         self._meters = meters
         self.ledger = Ledger(meters, table.select(settings.evaluators), judges)
@@ -191,8 +191,8 @@ class Sender:
             self._meters.close()
 
     def _refuse_left(self) -> None:
-        while left := self.queue.take(1):
-            self._refuse(left[0], Cause.SHUTDOWN)
+        while (left := self.queue.take()) is not None:
+            self._refuse(left, Cause.SHUTDOWN)
 
     def _refuse(self, finished: Finished, cause: Cause) -> None:
         if not isinstance(finished, Call):

@@ -12,7 +12,6 @@ from ragmonitor.pipeline.build import builtin_judge, meters_of
 from ragmonitor.pipeline.sender import Call, Sender
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError
 from ragmonitor.runtime.guard import contained, errors, record_outage
 from ragmonitor.runtime.protocols import Finished
@@ -36,7 +35,6 @@ class StreamSender(Sender):
         self,
         settings: Settings,
         *,
-        redactor: Redactor,
         poll: Callable[[], object],
         open_stream: Callable[[], RedisStream] | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
@@ -45,7 +43,6 @@ class StreamSender(Sender):
 
         Args:
             settings: The settings.
-            redactor: What every text passes before it leaves.
             poll: Called now and then; gives up abandoned runs.
             open_stream: Opens the stream, also in a forked child; None: as the settings say.
             gauges: As in `Pipeline`.
@@ -61,7 +58,7 @@ class StreamSender(Sender):
             judges.append(JudgeIdentity(name=settings.judge.name, version="", kind="LLM"))
         meters = meters_of(settings)
         meters.is_elsewhere = True
-        super().__init__(settings, redactor=redactor, poll=poll, meters=meters, judges=judges)
+        super().__init__(settings, redacts=True, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)
         self._sending: deque[Finished] = deque()
         """What is being sent: whoever takes it out counts it."""
@@ -93,11 +90,12 @@ class StreamSender(Sender):
 
     def _work(self) -> bool:
         self._refresh()
-        taken = self.queue.take(1)
-        for finished in taken:
-            if isinstance(finished, Call) and finished.done is not None:
-                finished.done.set_result(True)
-                continue
+        finished = self.queue.take()
+        if finished is None:
+            self._rest()
+        elif isinstance(finished, Call) and finished.done is not None:
+            finished.done.set_result(True)
+        else:
             self._sending.append(finished)
             cause: Cause | None = Cause.INTERNAL_ERROR
             try:
@@ -108,8 +106,6 @@ class StreamSender(Sender):
             finally:
                 self._sent(cause)
             time.sleep(0)  # the application goes first
-        if not taken:
-            self._rest()
         return not self._closed
 
     def _store(self, data: bytes) -> Cause | None:

@@ -15,13 +15,11 @@ from uuid import uuid4
 
 from pydantic import SecretStr
 
-from ragmonitor.pipeline.build import traces_of
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
 from ragmonitor.pipeline.worker import Delivered, deliver
 from ragmonitor.records import Cause, GaugeValue
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError, WireError
 from ragmonitor.runtime.guard import contained, record_outage, record_problem
 from ragmonitor.runtime.wire import decode, is_kind
@@ -60,14 +58,13 @@ class StreamWorker:
     the workers does it. A record of a worker that died is delivered to another.
     """
 
-    def __init__(self, settings: Settings, stream: RedisStream, *, redactor: Redactor) -> None:
+    def __init__(self, settings: Settings, stream: RedisStream) -> None:
         """Wire the back half; nothing runs yet.
 
         Args:
             settings: The settings of the back half; without a `state` sums go to the stream's
                 server.
             stream: Where records come from.
-            redactor: What every text passes once more, by this process's settings.
 
         Raises:
             SettingsError: The settings cannot be carried out.
@@ -85,10 +82,7 @@ class StreamWorker:
         self._state: StreamState | None = None
         self.back = Pipeline(
             settings,
-            redactor=redactor,
             poll=lambda: 0,
-            # What a dead one had in hand is emitted again.
-            traces=traces_of(settings, self._lose),
             gauges=self._gauges,
             is_apart=True,
             store=store,
@@ -242,9 +236,6 @@ class StreamWorker:
                 record_outage(error)
             finally:
                 self._stream.close()
-
-    def _lose(self, reason: str, n: int) -> None:
-        self.back.meters.dropped(reason, n)
 
     def _gauges(self) -> Sequence[GaugeValue]:
         state, is_up = self._state, GaugeValue(name=STREAM_UP, value=self._state is not None)

@@ -28,7 +28,6 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.export import OtelExporter
-from ragmonitor.pipeline.build import redactor_of, restrict_logs, traces_of
 from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
 from ragmonitor.pipeline.worker_sender import Channel, ChannelError
@@ -182,11 +181,11 @@ class Session:
         """
         self.has_news.clear()
         with self._telling, suppress(ChannelError):
-            state = None
-            closed = [self._closed.popleft() for _ in range(len(self._closed))]
+            state, logs = None, []
             if done or time.monotonic() - self._told_s > TICK_S / 2:
-                state, self._told_s = self._state(), time.monotonic()
-            logs = []
+                with contained("worker"):
+                    state, self._told_s = self._state(), time.monotonic()
+            closed = [self._closed.popleft() for _ in range(len(self._closed))]
             while self._owns and waiting_logs:
                 logs.append(waiting_logs.popleft())
             news = {"closed": closed, "logs": logs, "state": state, "done": done}
@@ -286,22 +285,12 @@ def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
         return
     _, (_, told, restarts) = wire.decode_message(first)
     settings = restored(told)
-    restrict_logs(settings)
 
     def poll() -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
 
-    def lose(reason: str, n: int) -> None:
-        back.meters.dropped(reason, n)
-
-    back = Pipeline(
-        settings,
-        redactor=redactor_of(settings),
-        poll=poll,
-        traces=Traces(traces_of(settings, lose)),
-        is_apart=True,
-    )
+    back = Pipeline(settings, poll=poll, emitter=Traces, is_apart=True)
     for _ in range(restarts):
         back.meters.restarted()
     session = Session(channel, back, owns=True)
@@ -320,8 +309,7 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
         OSError: Another worker listens there, or nobody can.
     """
     sessions: list[Session] = []
-    redactor = redactor_of(settings)
-    back = Pipeline(settings, redactor=redactor, poll=lambda: None, is_apart=True)
+    back = Pipeline(settings, poll=lambda: None, is_apart=True)
     back.wake()
 
     def serve(channel: Channel) -> None:

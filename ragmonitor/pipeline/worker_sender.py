@@ -33,7 +33,6 @@ from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
 from ragmonitor.pipeline.sender import TICK_S, AgainError, Call, Sender
 from ragmonitor.records import Cause, Report, Status
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
 from ragmonitor.runtime.protocols import Finished
@@ -245,14 +244,11 @@ class WorkerSender(Sender):
     What was sent and is still open when a worker ends is unscored.
     """
 
-    def __init__(
-        self, settings: Settings, *, redactor: Redactor, poll: Callable[[], object]
-    ) -> None:
+    def __init__(self, settings: Settings, *, poll: Callable[[], object]) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; nothing in them has to stay in this process.
-            redactor: What every text passes before it goes to a worker with settings of its own.
             poll: Called now and then; gives up abandoned runs.
 
         Raises:
@@ -263,17 +259,16 @@ class WorkerSender(Sender):
         self._address = None if url is None else url.get_secret_value()
         self._traces = traces_of(settings)
         # So that settings which the worker could not carry out are refused here.
+        quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
         stages = stages_of(
-            settings.model_copy(update={"server": ServerSettings(enabled=False, ui=False)}),
-            redactor=redactor,
-            lost=lambda _reason, _n: None,
+            settings.model_copy(update=quiet),
             feedback=lambda _: False,
-            traces=self._traces,
+            emitter=lambda own: own,
             store=Memory(),
         )
         super().__init__(
             settings,
-            redactor=None if self._address is None else redactor,
+            redacts=self._address is not None,
             poll=poll,
             meters=stages.exports.meters,
             judges=stages.judges,
@@ -416,8 +411,7 @@ class WorkerSender(Sender):
         with suppress(ChannelError):  # `_work` sees that it is gone
             if self._is_time_to_tick():
                 self._tell_counts(line)
-            while line.has_room(self._room) and (taken := self.queue.take(1)):
-                finished = taken[0]
+            while line.has_room(self._room) and (finished := self.queue.take()) is not None:
                 if isinstance(finished, Call) and finished.done is not None:
                     self._ask(line, finished, finished.done)
                     continue
@@ -500,11 +494,11 @@ class WorkerSender(Sender):
         for level, text in told["logs"]:
             logger.log(level, "%s", text)
         if (state := told["state"]) is not None:
+            self.alarms, self.metrics_url, self.ui_url, self._destination = state[:4]
+            self._known_families, self._newest = state[4:]
+        if not line.is_heard:
             line.is_heard = True
             self._wakes.put(None)
-            self.alarms, self.metrics_url, self.ui_url, self._destination = state[:4]
-            self._known_families, newest = state[4:]
-            self._newest = newest if self._address is None else None
         for number, is_done in told["done"]:
             if (done := self._awaited.pop(number, None)) is not None:
                 done.set_result(is_done)

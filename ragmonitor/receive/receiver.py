@@ -17,7 +17,6 @@ from ragmonitor.receive.open_traces import OpenTrace, OpenTraces
 from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.records import GaugeValue
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import RagMonitorError, SettingsError
 from ragmonitor.runtime.guard import contained, record_error
 from ragmonitor.runtime.protocols import Clock
@@ -58,7 +57,6 @@ class Receiver:
         self,
         settings: Settings,
         *,
-        redactor: Redactor,
         host: str = "127.0.0.1",
         http_port: int = 4318,
         clock: Clock = time.monotonic,
@@ -67,7 +65,6 @@ class Receiver:
 
         Args:
             settings: The settings; with `send_to`, interactions are put there.
-            redactor: What every text passes before a judge, an exporter or a stream sees it.
             host: Where to listen for spans; another than loopback only with `server.token`.
             http_port: For OTLP over HTTP; 0: any free one.
             clock: Seconds, never going back.
@@ -102,7 +99,7 @@ class Receiver:
         self._outcomes: Counter[TraceOutcome] = Counter()
         back_half = Pipeline if settings.send_to is None else StreamSender
         self.back: Pipeline | StreamSender = back_half(
-            settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges
+            settings, poll=lambda: 0, gauges=self._gauges
         )
         """Scores interactions, or puts them on the stream."""
         self.listeners: Sequence[HttpReceiver | KafkaReceiver] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
@@ -57,18 +57,15 @@ class MemoryQueue:
         """The number of items that there is still room for."""
         return max(0, self._size - len(self._waiting)) if self._bytes < MAX_BYTES else 0
 
-    def take(self, max_items: int) -> Sequence[Finished]:
-        """Return up to `max_items`, oldest first; empty if none waits."""
-        taken: list[Finished] = []
-        while len(taken) < max_items:
-            try:
-                finished, weight = self._waiting.popleft()
-            except IndexError:
-                self._bytes = 0  # two threads that add at once may have lost something
-                break
-            self._bytes -= weight
-            taken.append(finished)
-        return taken
+    def take(self) -> Finished | None:
+        """Return what waits longest; None if none waits."""
+        try:
+            finished, weight = self._waiting.popleft()
+        except IndexError:
+            self._bytes = 0  # two threads that add at once may have lost something
+            return None
+        self._bytes -= weight
+        return finished
 
     def __len__(self) -> int:
         """Return how many wait."""

@@ -19,7 +19,6 @@ import pytest
 from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Interaction
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.wire import encode
 from ragmonitor.stats.sums import EXPECTED, EXPECTED2, SPREAD
 from ragmonitor.store import TOTALS, Redis, Rows, Store, merge
@@ -135,7 +134,7 @@ def sums_of_one(asked: Sequence[Interaction], folder: Path) -> Rows:
     settings = settings_of(folder, reading_s=0.0, state=str(folder / "one.db"))
     judge = settings.judge.model_copy(update={"max_pending": len(asked)})
     settings = settings.model_copy(update={"judge": judge})
-    worker = StreamWorker(settings, stream, redactor=Redactor())
+    worker = StreamWorker(settings, stream)
     worker.run(threading.Event(), drain=True)
     return sums(worker.back.estimates.store)
 

@@ -24,7 +24,6 @@ from ragmonitor.pipeline import stream_sender, stream_worker
 from ragmonitor.pipeline.stream_sender import StreamSender
 from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
-from ragmonitor.redaction import Redactor
 from ragmonitor.runtime.errors import StreamError
 from ragmonitor.runtime.wire import decode, encode
 from ragmonitor.settings import Settings
@@ -55,7 +54,7 @@ class Work:
     def __init__(self, stream, **options) -> None:
         self.reports = ListExporter()
         settings = Settings.load(service=SERVICE, server=False, exporters=[self.reports], **options)
-        self.worker = StreamWorker(settings, stream, redactor=Redactor())
+        self.worker = StreamWorker(settings, stream)
         self.stop = threading.Event()
         self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run)
@@ -170,7 +169,7 @@ def sender(stream, size: int = 100) -> StreamSender:
     settings = Settings.load(
         service=SERVICE, server=False, send_to="redis://x/0", capture={"queue_size": size}
     )
-    return StreamSender(settings, redactor=Redactor(), poll=lambda: 0, open_stream=lambda: stream)
+    return StreamSender(settings, poll=lambda: 0, open_stream=lambda: stream)
 
 
 def finished(each):

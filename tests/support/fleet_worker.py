@@ -16,7 +16,6 @@ from ragmonitor.pipeline import stream_worker
 from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import AlarmEvent, Assessment, Interaction
-from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
@@ -93,7 +92,7 @@ def main(url: str, folder: str, calls_per_day: str) -> None:
     # A record may be in the hands of more than three who are killed, and is none that kills.
     stream_worker.MAX_DELIVERIES = 100
     settings = settings_of(Path(folder), calls_per_day=float(calls_per_day), send_to=url)
-    worker = StreamWorker(settings, RedisStream.of(settings), redactor=Redactor())
+    worker = StreamWorker(settings, RedisStream.of(settings))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     worker.run(stop)

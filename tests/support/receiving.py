@@ -14,7 +14,6 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from ragmonitor.receive import Receiver
 from ragmonitor.records import Interaction
-from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter, ManualClock
 from tests.support.scrape import total
@@ -44,9 +43,7 @@ class Receiving:
             }
             | options
         )
-        self.receiver = Receiver(
-            settings, redactor=Redactor(), host=host, http_port=0, clock=self.clock
-        )
+        self.receiver = Receiver(settings, host=host, http_port=0, clock=self.clock)
 
     @property
     def url(self) -> str:
