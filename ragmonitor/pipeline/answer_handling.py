@@ -180,14 +180,12 @@ class AnswerHandler:
                 return
             if self._runner is not None:
                 await self._runner.wait_prepared()
-            answer = await self._goldens.read(interaction)
+            report = await self._goldens.read(interaction)
             with self._step():
                 with contained("estimate"):
-                    self._estimates.probed(answer)
-                for report in (answer.report, answer.reference):
-                    if report is not None:
-                        with contained("export"):
-                            self._exports.meters.charged(report)
+                    self._estimates.probed(report)
+                with contained("export"):
+                    self._exports.meters.charged(report)
 
     def _draw(self, account: Account, builtin: Report) -> asyncio.Task[None] | None:
         """Return who goes on with it; None: it was reported."""

@@ -1,4 +1,4 @@
-"""Has the judge read answers to golden questions, and the reference answers beside them."""
+"""Has the judge read answers to golden questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ragmonitor.evaluators import table, unscorable
 from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.records import (
     Cause,
-    GoldenAnswer,
     Interaction,
     JudgeUsage,
     Report,
@@ -118,21 +117,18 @@ class GoldenReader:
             while len(self._captured) > MAX_CAPTURED:
                 self._captured.popitem(last=False)
 
-    async def read(self, interaction: Interaction) -> GoldenAnswer:
-        """Return the reports on an answer and on the reference answer; raises no judge's error."""
+    async def read(self, interaction: Interaction) -> Report:
+        """Return the report on an answer; raises no judge's error."""
         interaction = self._completed(interaction)
         cause = unscorable(interaction)
         if cause is not None:
-            return GoldenAnswer(
-                report=self._engine.unread(
-                    self._judge, "golden", interaction, cause, detail=interaction.error
-                )
+            return self._engine.unread(
+                self._judge, "golden", interaction, cause, detail=interaction.error
             )
         report = await self._read(interaction)
         if report is None:
-            unread = self._engine.unread(self._judge, "golden", interaction, Cause.OVER_BUDGET)
-            return GoldenAnswer(report=unread)
-        return GoldenAnswer(report=report, reference=await self._reference(interaction))
+            return self._engine.unread(self._judge, "golden", interaction, Cause.OVER_BUDGET)
+        return report
 
     async def _read(self, interaction: Interaction) -> Report | None:
         """Return what the judge found; None: it cannot be paid now."""
@@ -167,16 +163,3 @@ class GoldenReader:
             chunks=captured.chunks,
             probe=replace(probe, knows_chunks=True),
         )
-
-    async def _reference(self, interaction: Interaction) -> Report | None:
-        if not (interaction.reference.strip() and interaction.reference_chunks):
-            return None
-        own = replace(
-            interaction,
-            id=f"{interaction.id}-reference",
-            answer=interaction.reference,
-            chunks=interaction.reference_chunks,
-            retrievals=(),
-            generations=(),
-        )
-        return await self._read(own)

@@ -20,7 +20,6 @@ from ragmonitor.records import (
     CompletedAnswer,
     Example,
     GaugeValue,
-    GoldenAnswer,
     Interaction,
     Prediction,
     Report,
@@ -415,10 +414,10 @@ class Statistics:
                 )
             )
 
-    def probed(self, answer: GoldenAnswer) -> None:
+    def probed(self, report: Report) -> None:
         """Take in what came of one golden question; no other part hears of it."""
         if self._goldens is not None:
-            self._goldens.probed(answer)
+            self._goldens.probed(report)
 
     # --- now and then ---------------------------------------------------------------------------
 

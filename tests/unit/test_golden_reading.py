@@ -44,7 +44,7 @@ def asked(n: int) -> Interaction:
 
 @given(common=st.integers(1, 12), share=st.integers(1, 12), asks=st.integers(1, 8))
 def test_readings_keep_to_the_budget_and_to_their_share_of_it(common, share, asks):
-    """Answer and reference each cost one reading; what cannot be paid is unscored, and says so."""
+    """What cannot be paid is unscored, and says so."""
     purse = Purse(common)
     judge = ScriptedJudge(lambda _: replace(assessment("supported"), usage=JudgeUsage(calls=1)))
     budget = GoldenBudget(
@@ -58,11 +58,10 @@ def test_readings_keep_to_the_budget_and_to_their_share_of_it(common, share, ask
         return [await reader.read(asked(n)) for n in range(asks)]
 
     answers = asyncio.run(read())
-    paid = sum(a.report.assessment is not None for a in answers)
-    paid += sum(a.reference is not None for a in answers)
-    assert paid == len(judge.asked) == min(common, share, 2 * asks)
+    paid = sum(each.assessment is not None for each in answers)
+    assert paid == len(judge.asked) == min(common, share, asks)
     assert purse.budget.reserve(common - paid)
     for each in answers:
-        if each.report.assessment is None:
-            causes = {e.cause for e in each.report.evaluations if isinstance(e, Unscored)}
+        if each.assessment is None:
+            causes = {e.cause for e in each.evaluations if isinstance(e, Unscored)}
             assert causes == {Cause.OVER_BUDGET}
