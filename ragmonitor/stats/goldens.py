@@ -53,12 +53,10 @@ def half(difference: float) -> float:
 
 
 class _Question(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The history of one golden question."""
+    """The history of one golden question; no text of it is kept."""
 
     version: str
     """The version of its texts: other texts are another question."""
-    text: str = ""
-    """Empty: texts are withheld."""
     judge: str = ""
     """The judge whose scores these are, with its version."""
     scores: dict[str, ScoreHistory] = {}
@@ -112,7 +110,7 @@ class GoldenQuestions(Part):
 
         Args:
             judge: Who reads the answers.
-            shows_texts: Whether the page may show questions, and the store may keep them.
+            shows_texts: Whether the page may show questions.
             store: Keeps histories; None: memory does.
             now: Seconds since the epoch.
         """
@@ -126,6 +124,8 @@ class GoldenQuestions(Part):
     def clear(self) -> None:
         """Forget what belongs to the parent of a forked process: it asks, and keeps."""
         self._kept.clear()
+        self._texts: dict[str, str] = {}
+        """Of questions that were asked since the process began; none is kept."""
         self._observed: list[Observation] = []
         self._outcomes: Counter[str] = Counter()
         self._asked = 0
@@ -161,7 +161,7 @@ class GoldenQuestions(Part):
         known = self._kept.rows.pop(golden, None)
         if known is None or known.version != version:
             known = _Question(version=version)
-        known.text = interaction.query if self._shows_texts else ""
+        self._texts[golden] = interaction.query if self._shows_texts else ""
         known.asked = self._asked
         self._forget_gone()
         return known
@@ -252,7 +252,7 @@ class GoldenQuestions(Part):
         newest = None if history is None else history.newest
         return {
             "id": golden,
-            "question": question.text,
+            "question": self._texts.get(golden, ""),
             "outcome": question.outcome,
             "answer_correctness": newest,
             "expected": expected,
