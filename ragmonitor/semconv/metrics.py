@@ -16,8 +16,6 @@ from typing import Final, Literal
 
 Kind = Literal["counter", "gauge", "histogram", "summary", "info"]
 
-"""The way in which gauges of several processes come together, as `prometheus_client` calls it."""
-
 SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SECONDS_BUCKETS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 CHUNK_BUCKETS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
