@@ -700,15 +700,6 @@ class Report:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenAnswer:
-    """The reports on one golden question: on the answer, and on the reference answer."""
-
-    report: Report
-    """Its interaction has a `probe`; without an assessment where there was no answer."""
-    reference: Report | None = None
-    """The same judge's report on the reference answer, put in the place of the answer, with the
-    reference chunks; None: there is none to read."""
 
 
 Window = Literal["1h", "24h"]

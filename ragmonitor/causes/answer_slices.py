@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from ragmonitor.records import Report, is_private
@@ -18,6 +19,8 @@ RECURRING: Final = 3
 """A value names a slice from so many answers on: ids and texts of answers never do."""
 MAX_COUNTED: Final = 2_000
 """Values that are counted until they recur, and that recur."""
+
+_is_private = lru_cache(MAX_COUNTED)(is_private)
 
 
 class AnswerSlices:
@@ -43,7 +46,6 @@ class AnswerSlices:
         self._shown = frozenset(shown)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._recurring: set[tuple[str, str]] = set()
-        self._wanted: dict[str, bool] = {}
 
     def __call__(self, builtin: Report) -> Mapping[str, str]:
         """Return the values of an answer, by the report of the judge of every answer."""
@@ -57,21 +59,13 @@ class AnswerSlices:
         interaction = builtin.interaction
         attributes = interaction.attributes
         for name in sorted(attributes)[:MAX_ATTRIBUTES]:
-            if self._wants(name):
+            if name in self._shown or not _is_private(name):
                 yield name, attributes[name]
         if SERVICE_VERSION not in attributes:
             yield SERVICE_VERSION, self._version
         yield "name", interaction.name
         yield "language", language_of(builtin)
         yield "model", interaction.model
-
-    def _wants(self, name: str) -> bool:
-        known = self._wanted.get(name)
-        if known is None:
-            known = name in self._shown or not is_private(name)
-            if len(self._wanted) < MAX_COUNTED:
-                self._wanted[name] = known
-        return known
 
     def _recurs(self, dimension: str, value: str) -> bool:
         key = dimension, value

@@ -17,7 +17,6 @@ _SHARES: Final = frozenset(
         "weak_retrieval",
         "anchors",
         "golden_availability",
-        "golden_references",
     )
 )
 SIGNALS: Final = {
@@ -33,7 +32,6 @@ SIGNALS: Final = {
     "refusal_correctness": ("Refusal correctness", "拒答正确性"),
     "context_recall": ("Context recall", "上下文召回率"),
     "availability": ("Availability", "可用性"),
-    "references": ("Reference answers rejected", "被拒绝的参考回答"),
     "empty_retrieval": ("Empty retrieval", "空检索"),
     "version_worse": ("Worse version", "变差的版本"),
     "weak_retrieval": ("Weak retrieval", "弱检索"),

@@ -22,17 +22,15 @@ from ragmonitor.export import is_feedback
 from ragmonitor.records import Estimate, is_builtin
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.tables import Table, write_csv
-from ragmonitor.stats.labels import (
+from ragmonitor.stats.labels.correction import (
     MIN_LABELS,
     Label,
     Share,
     corrected,
     hallucinated_share,
-    labels_of,
-    read_rows,
-    seal,
     wilson,
 )
+from ragmonitor.stats.labels.label_table import labels_of, read_rows, seal
 
 COLUMNS: Final = ("id", "question", "answer", "chunks", "human", "sealed")
 JUDGED_HALLUCINATED_SHARE: Final = 0.6

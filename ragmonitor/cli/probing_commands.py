@@ -120,14 +120,12 @@ def _monitor(options: ProbeOptions) -> Monitor:
 def figures(monitor: Monitor) -> dict[str, Any]:
     """Return the golden questions' gauges of the last hour as one object."""
     scores: dict[str, Any] = {}
-    results: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0}
+    results: dict[str, Any] = {"asks": {}, "scores": scores}
     for family in monitor.registry.collect():
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, sample.value
             if name == f"{metrics.GOLDEN_ASKS}_total":
                 results["asks"][labels["outcome"]] = round(value)
-            elif name == metrics.GOLDEN_FAULTS:
-                results["faults"] = round(value)
             elif name == metrics.GOLDEN_SCORE and labels["window"] == "1h":
                 row = scores.setdefault(labels["evaluator"], {})
                 row[labels["bound"]] = round(value, 4)
@@ -140,8 +138,3 @@ def _say_figures(results: dict[str, Any]) -> None:
     )
     for name, row in results["scores"].items():
         say(f"{name} {row['mean']:.2f} ({row['lower']:.2f} to {row['upper']:.2f})")
-    if results["faults"]:
-        say(
-            f"of {results['faults']} questions the judge rejects the reference answer: "
-            "they are left out"
-        )

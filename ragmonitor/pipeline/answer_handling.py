@@ -20,7 +20,6 @@ from ragmonitor.records import (
     Assessment,
     Cause,
     CompletedAnswer,
-    GoldenAnswer,
     Interaction,
     Prediction,
     Report,
@@ -284,20 +283,13 @@ class AnswerHandler:
                 self._captured_goldens.popitem(last=False)
 
     async def _judge_golden(self, interaction: Interaction) -> None:
-        """Have an answer to a golden question judged, and its reference answer beside it."""
+        """Have an answer to a golden question judged."""
         with contained("judge"):
-            interaction = self._with_captured(interaction)
-            report = await self._read_golden(interaction)
-            reference = None
-            has_reference = interaction.reference.strip() and interaction.reference_chunks
-            if has_reference and report.usage is not None:  # else it was not read
-                reference = await self._read_golden(_reference_of(interaction))
+            report = await self._read_golden(self._with_captured(interaction))
             with self._step:
                 with contained("estimate"):
-                    self._estimates.probed(GoldenAnswer(report=report, reference=reference))
-                for each in (report, reference):
-                    if each is not None:
-                        self._exports.meters.charged(each)
+                    self._estimates.probed(report)
+                self._exports.meters.charged(report)
 
     async def _read_golden(self, interaction: Interaction) -> Report:
         """Return the report of the judge of the sample, or of the rules where there is none."""
@@ -322,18 +314,6 @@ class AnswerHandler:
             return interaction  # of an earlier asking
         probe = replace(probe, knows_chunks=True)
         return replace(interaction, chunks=captured.chunks, probe=probe)
-
-
-def _reference_of(interaction: Interaction) -> Interaction:
-    """Return the reference answer of a golden question, as an interaction."""
-    return replace(
-        interaction,
-        id=f"{interaction.id}-reference",
-        answer=interaction.reference,
-        chunks=interaction.reference_chunks,
-        retrievals=(),
-        generations=(),
-    )
 
 
 def _with(prediction: Prediction, builtin: Report) -> Report:

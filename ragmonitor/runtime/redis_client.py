@@ -57,15 +57,8 @@ def redis_client(url: str, *, setting: str, timeout_s: float = TIMEOUT_S) -> tup
         )
     except ValueError:  # which may quote the address
         raise SettingsError(f"{setting}: {_MALFORMED}") from None
-    pool = client.connection_pool
-    try:
-        pool.connection_class(**pool.connection_kwargs)  # which does not connect yet
-    except (TypeError, ValueError, redis.RedisError):
-        raise SettingsError(
-            f"{setting}: behind the question mark of the Redis server's address stands an option, "
-            "or a value, that its client does not take here; those of TLS need rediss://"
-        ) from None
-    return client, (redis.RedisError, OSError)
+    # The last two: an option behind the question mark that the client does not take.
+    return client, (redis.RedisError, OSError, TypeError, ValueError)
 
 
 def _check_database(url: str, setting: str) -> None:

@@ -392,12 +392,6 @@ GOLDEN_ASKS: Final = _goldens(
     "outcome",
     kind="counter",
 )
-GOLDEN_FAULTS: Final = _goldens(
-    "ragmonitor_golden_faults",
-    "Golden questions whose own reference answer the judge rejects; their scores are left out.",
-    "judge",
-    unit="questions",
-)
 
 EVENT_TIMESTAMP: Final = _versions(
     "ragmonitor_event_timestamp_seconds",

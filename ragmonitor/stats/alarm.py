@@ -329,11 +329,8 @@ class Alarm:
         Args:
             with_groups: Whether it will bet; else it shares the groups.
         """
-        copied = Alarm(self.bar, self.threshold_days, self.max_reserve)
-        for name in ("parts", "at_s", "raised_at_s", "began_s", "level", "reserve", "is_touched"):
-            setattr(copied, name, getattr(self, name))
-        copied.units = dict(self.units) if with_groups else self.units
-        return copied
+        units = dict(self.units) if with_groups else self.units
+        return replace(self, objective=self.bar, learning=None, units=units)
 
     def take_over(self, ahead: Alarm) -> None:
         """Go on from where a copy has come to, which has raised or cleared."""

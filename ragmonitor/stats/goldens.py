@@ -12,7 +12,6 @@ import msgspec
 
 from ragmonitor.records import (
     GaugeValue,
-    GoldenAnswer,
     Interaction,
     Report,
     Scored,
@@ -23,28 +22,25 @@ from ragmonitor.semconv import metrics
 from ragmonitor.stats.golden_history import Level, ScoreHistory, level_of, share_of
 from ragmonitor.stats.kept_rows import KeptRows
 from ragmonitor.stats.parts import Observation, Part
-from ragmonitor.stats.streams import FLIPS_OBJECTIVE, Stream
+from ragmonitor.stats.streams import Stream
 from ragmonitor.store import Memory, Store
 
 GOLDEN: Final = "golden_"
 """Begins the names of signals of golden questions."""
 CORRECTNESS: Final = "answer_correctness"
 AVAILABILITY: Final = "golden_availability"
-REFERENCES: Final = "golden_references"
 WATCHED: Final = (CORRECTNESS, "context_recall", "refusal_correctness")
 MAX_DROP: Final = 0.05
 """Scores may be so far, on average, below what each question's own history lets expect."""
 MIN_AVAILABILITY: Final = 0.95
-SHARES: Final = (0.4, 0.15, 0.15, 0.15, 0.15)
+SHARES: Final = (0.4, 0.2, 0.2, 0.2)
 """The shares of the false alarms that golden questions are allowed: the watched scores, then
-availability, then reference answers."""
-MIN_OWN_SCORE: Final = 0.75
-"""Correctness of the reference answer beside itself, below which the judge cannot read it."""
+availability."""
 MAX_QUESTIONS: Final = 5_000
 """Questions with a history; the one asked longest ago gives way."""
 GONE_AFTER_ROUNDS: Final = 5
 """A question that was not asked in so many rounds of all that have a history is asked no more, and
-is forgotten: who took it out of the set wants it neither in the mean nor among those at fault."""
+is forgotten: who took it out of the set wants it in no mean."""
 MAX_SHOWN: Final = 30
 """Questions on the page."""
 KIND: Final = "golden"
@@ -56,15 +52,11 @@ def half(difference: float) -> float:
     return (1.0 + difference) / 2
 
 
-class _Question(
-    msgspec.Struct, kw_only=True, omit_defaults=True, rename={"first_reference": "first"}
-):
-    """The history of one golden question."""
+class _Question(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The history of one golden question; no text of it is kept."""
 
     version: str
     """The version of its texts: other texts are another question."""
-    text: str = ""
-    """Empty: texts are withheld."""
     judge: str = ""
     """The judge whose scores these are, with its version."""
     scores: dict[str, ScoreHistory] = {}
@@ -73,27 +65,21 @@ class _Question(
     at_s: float = 0.0
     asked: int = 0
     """The number of its last asking, of the askings of all questions."""
-    first_reference: bool | None = None
-    """Whether the judge bore the reference answer out when it first read it; None: not read."""
-    reference: bool | None = None
-    """Whether it does now."""
-    fault: str = ""
-    """The fault that it finds with the reference answer."""
 
 
 def golden_streams(judge: str) -> tuple[Stream, ...]:
     """Return the alarms on golden questions; their shares are apart from those of the traffic."""
     kinds = [(f"{GOLDEN}{name}", half(-MAX_DROP)) for name in WATCHED]
-    kinds += [(AVAILABILITY, MIN_AVAILABILITY), (REFERENCES, FLIPS_OBJECTIVE)]
+    kinds.append((AVAILABILITY, MIN_AVAILABILITY))
     return tuple(
         Stream(
             signal=signal,
             judge=judge,
             series=signal,
-            kind="judge" if signal == REFERENCES else "quality",
+            kind="quality",
             share=share,
-            higher_is_better=signal != REFERENCES,
-            objective=objective if signal == REFERENCES else 1.0 - objective,
+            higher_is_better=True,
+            objective=1.0 - objective,
         )
         for (signal, objective), share in zip(kinds, SHARES, strict=True)
     )
@@ -109,12 +95,7 @@ class GoldenQuestions(Part):
     alarms together are raised at most once in `alarms.false_alarm_every_days`; they are apart from
     those of the traffic, whose allowance they leave alone.
 
-    The reference answer is read by the same judge beside every answer. Where it fails, the judge or
-    the golden question is at fault: the question is named, and its score is left out. Where many
-    that did not fail now do, the judge has changed: the alarm `golden_references`, of kind `judge`.
-
-    Scores of a judge or an evaluator of another version begin a new history; reference answers do
-    not.
+    Scores of a judge or an evaluator of another version begin a new history.
     """
 
     def __init__(
@@ -129,7 +110,7 @@ class GoldenQuestions(Part):
 
         Args:
             judge: Who reads the answers.
-            shows_texts: Whether the page may show questions, and the store may keep them.
+            shows_texts: Whether the page may show questions.
             store: Keeps histories; None: memory does.
             now: Seconds since the epoch.
         """
@@ -143,6 +124,8 @@ class GoldenQuestions(Part):
     def clear(self) -> None:
         """Forget what belongs to the parent of a forked process: it asks, and keeps."""
         self._kept.clear()
+        self._texts: dict[str, str] = {}
+        """Of questions that were asked since the process began; none is kept."""
         self._observed: list[Observation] = []
         self._outcomes: Counter[str] = Counter()
         self._asked = 0
@@ -150,9 +133,9 @@ class GoldenQuestions(Part):
 
     # --- taking in ------------------------------------------------------------------------------
 
-    def probed(self, answer: GoldenAnswer) -> None:
+    def probed(self, report: Report) -> None:
         """Take in what came of one asking."""
-        interaction = answer.report.interaction
+        interaction = report.interaction
         probe = interaction.probe
         if probe is None:
             return
@@ -162,10 +145,7 @@ class GoldenQuestions(Part):
         is_answered = probe.outcome == "answered"
         self._outcomes[probe.outcome] += 1
         self._observe(AVAILABILITY, float(is_answered), at_s)
-        if answer.reference is not None:
-            self._take_reference(question, answer.reference, at_s)
-        if question.reference is not False:
-            self._take_scores(question, answer.report, at_s)
+        self._take_scores(question, report, at_s)
         self._kept.put(probe.golden, question)
 
     def _observe(self, signal: str, value: float, at_s: float) -> None:
@@ -181,7 +161,7 @@ class GoldenQuestions(Part):
         known = self._kept.rows.pop(golden, None)
         if known is None or known.version != version:
             known = _Question(version=version)
-        known.text = interaction.query if self._shows_texts else ""
+        self._texts[golden] = interaction.query if self._shows_texts else ""
         known.asked = self._asked
         self._forget_gone()
         return known
@@ -192,17 +172,6 @@ class GoldenQuestions(Part):
         for golden in [*rows]:
             if self._asked - rows[golden].asked > GONE_AFTER_ROUNDS * (len(rows) + 1):
                 self._kept.remove(golden)
-
-    def _take_reference(self, question: _Question, report: Report, at_s: float) -> None:
-        is_borne_out, fault = _borne_out(report)
-        if is_borne_out is None:
-            return
-        question.reference = is_borne_out
-        question.fault = fault if self._shows_texts or not fault else "the judge rejects it"
-        if question.first_reference is None:
-            question.first_reference = is_borne_out
-        elif question.first_reference:
-            self._observe(REFERENCES, float(not is_borne_out), at_s)
 
     def _take_scores(self, question: _Question, report: Report, at_s: float) -> None:
         judge = str(report.judge)
@@ -235,7 +204,8 @@ class GoldenQuestions(Part):
             return
         for window, length_s in WINDOWS.items():
             yield from self._windowed(window, self._now() - length_s)
-        yield from self._plain()
+        for outcome, n in self._outcomes.items():
+            yield GaugeValue.of(metrics.GOLDEN_ASKS, n, outcome=outcome)
 
     def _windowed(self, window: Window, since_s: float) -> Iterator[GaugeValue]:
         judge = self._judge
@@ -254,30 +224,21 @@ class GoldenQuestions(Part):
         histories = [
             history
             for each in self._kept.rows.values()
-            if each.reference is not False and (history := each.scores.get(evaluator)) is not None
+            if (history := each.scores.get(evaluator)) is not None
         ]
         return level_of(histories, since_s)
 
-    def _plain(self) -> Iterator[GaugeValue]:
-        faults = sum(each.reference is False for each in self._kept.rows.values())
-        yield GaugeValue.of(metrics.GOLDEN_FAULTS, faults, judge=self._judge)
-        for outcome, n in self._outcomes.items():
-            yield GaugeValue.of(metrics.GOLDEN_ASKS, n, outcome=outcome)
-
     def views(self) -> Mapping[str, Any]:
-        """Return the questions that need somebody: at fault, unanswered, or fallen the furthest."""
+        """Return the questions that need somebody: unanswered, or fallen the furthest."""
         if not self._kept.rows:
             return {}
         rows = [self._row(golden, each) for golden, each in self._kept.rows.items()]
-        rows.sort(
-            key=lambda row: (-bool(row["fault"]), row["outcome"] in ("answered", ""), row["change"])
-        )
+        rows.sort(key=lambda row: (row["outcome"] in ("answered", ""), row["change"]))
         level = self.level(CORRECTNESS, self._now() - WINDOWS["24h"])
         return {
             "goldens": {
                 "questions": len(rows),
                 "answer_correctness": None if level is None else list(level),
-                "faults": sum(bool(row["fault"]) for row in rows),
                 "worst": rows[:MAX_SHOWN],
             }
         }
@@ -288,12 +249,11 @@ class GoldenQuestions(Part):
         newest = None if history is None else history.newest
         return {
             "id": golden,
-            "question": question.text,
+            "question": self._texts.get(golden, ""),
             "outcome": question.outcome,
             "answer_correctness": newest,
             "expected": expected,
             "change": 0.0 if newest is None or expected is None else newest - expected,
-            "fault": question.fault if question.reference is False else "",
         }
 
     # --- keeping --------------------------------------------------------------------------------
@@ -310,26 +270,3 @@ def _version(interaction: Interaction) -> str:
         *(chunk.text for chunk in interaction.reference_chunks),
     )
     return hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def _borne_out(report: Report) -> tuple[bool | None, str]:
-    """Return whether the judge bears a reference answer out, and else what it says against it.
-
-    It fails if a sentence of it is not in its own chunks, or if it is not found correct beside
-    itself. None: the judge gave nothing, or found that it claims nothing.
-    """
-    assessment = report.assessment
-    if assessment is None:
-        return None, ""
-    if assessment.hallucinated:
-        sentences = [each.text.strip() for each in report.unsupported]
-        return False, f"not in its chunks: {' '.join(sentences)[:200]}"
-    scores = {
-        evaluator_name(each.evaluator): each.score
-        for each in report.evaluations
-        if isinstance(each, Scored)
-    }
-    own = scores.get(CORRECTNESS)
-    if own is not None and own < MIN_OWN_SCORE:
-        return False, f"found correct to {own:.2f} beside itself"
-    return (None, "") if own is None and assessment.hallucinated is None else (True, "")

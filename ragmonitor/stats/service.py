@@ -20,7 +20,6 @@ from ragmonitor.records import (
     CompletedAnswer,
     Example,
     GaugeValue,
-    GoldenAnswer,
     Interaction,
     Prediction,
     Report,
@@ -344,21 +343,29 @@ class Statistics:
         self._add_certain(builtin, builtin.judge.name, found, bets=bets)
 
     def _add_certain(self, builtin: Report, judge: str, found: Outcomes, *, bets: bool) -> None:
-        """Add an answer that was read for certain."""
+        """Add what one judge says of an answer."""
         interaction = builtin.interaction
-        verdicts = {self._watching.series(signal, judge): each for signal, each in found.items()}
-        summed = Summed(
-            id=interaction.id,
-            at_s=self._time_of(interaction),
-            chance=1.0,
-            rate=1.0,
-            is_drawn=True,
-            session=interaction.session_id,
-            slices=self._slices(builtin) if bets else (),
-            expected=dict.fromkeys(verdicts, NOTHING),
-            bets=bets,
-            teaches=False,
+        self._sum_up(
+            Summed(
+                id=interaction.id,
+                at_s=self._time_of(interaction),
+                session=interaction.session_id,
+                slices=self._slices(builtin) if bets else (),
+                bets=bets,
+            ),
+            {self._watching.series(signal, judge): each for signal, each in found.items()},
         )
+
+    def _observe(self, observation: Observation) -> None:
+        """Add one value of a signal that needs no judge."""
+        signal, value, at_s, session, identity = observation
+        summed = Summed(id=identity, at_s=at_s, session=session)
+        self._sum_up(summed, {signal: Outcome(1.0, value)})
+
+    def _sum_up(self, summed: Summed, verdicts: Outcomes) -> None:
+        """Add an answer that was read for certain, and from which nothing is learned."""
+        summed.is_drawn, summed.teaches = True, False
+        summed.expected = dict.fromkeys(verdicts, NOTHING)
         self._ledger.note(summed)
         self._ledger.settle(summed, verdicts)
 
@@ -375,22 +382,6 @@ class Statistics:
         verdicts = {self._watching.series(signal, judge): each for signal, each in found.items()}
         self._ledger.settle(summed, verdicts)
         self._has_news = True
-
-    def _observe(self, observation: Observation) -> None:
-        """Add one value of a signal that needs no judge."""
-        signal, value, at_s, session, identity = observation
-        summed = Summed(
-            id=identity,
-            at_s=at_s,
-            chance=1.0,
-            rate=1.0,
-            is_drawn=True,
-            session=session,
-            expected={signal: NOTHING},
-            teaches=False,
-        )
-        self._ledger.note(summed)
-        self._ledger.settle(summed, {signal: Outcome(1.0, value)})
 
     def _remember(self, answer: Answer, report: Report, found: Outcomes) -> None:
         """Remember a bad answer as an example of what is wrong."""
@@ -415,10 +406,10 @@ class Statistics:
                 )
             )
 
-    def probed(self, answer: GoldenAnswer) -> None:
+    def probed(self, report: Report) -> None:
         """Take in what came of one golden question; no other part hears of it."""
         if self._goldens is not None:
-            self._goldens.probed(answer)
+            self._goldens.probed(report)
 
     # --- now and then ---------------------------------------------------------------------------
 

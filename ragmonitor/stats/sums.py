@@ -57,9 +57,9 @@ class Answer:
     id: str
     at_s: float
     """When it was given, in seconds since the epoch."""
-    chance: float
+    chance: float = 1.0
     """Inclusion probability, above 0 and up to 1; 0: it could not be drawn."""
-    rate: float
+    rate: float = 1.0
     """The common rate that chances of the moment are relative to."""
     is_drawn: bool = False
     bucket: int = -1

@@ -173,7 +173,6 @@ class Tick:
         self._is_announced = False
         self._known = _Known()
         self._objectives: dict[str, float | None] = {}
-        self._hours: dict[str, Rows] = {}
 
     def look(self) -> Evaluation:
         """Return what another process found last. Raises `StoreUnavailableError`."""
@@ -330,17 +329,12 @@ class Tick:
         if now_s // 10 == known.state.get("ten") and not is_minute:
             return
         hour: Rows = {}
-        day: Rows = {}
         for t in self._store.names("r"):
-            is_of_hour = t + MEAN_S > now_s - HOUR_S
-            sums = self._store.read(f"r{t}") if is_of_hour or is_minute else {}
-            for window, holds in ((hour, is_of_hour), (day, is_minute)):
-                if holds:
-                    merge(window, sums)
+            if t + MEAN_S > now_s - HOUR_S:
+                merge(hour, self._store.read(f"r{t}"))
         windows = {"1h": hour}
         if is_minute:
-            self._add_hours(day, now_s)
-            windows["24h"] = day
+            windows["24h"] = self.sums(now_s - DAY_S)
         for name, window in windows.items():
             # Slices once a minute: quantiles are most of what a tick with many series takes.
             wanted = {s: row for s, row in window.items() if is_minute or "|" not in s}
@@ -349,21 +343,6 @@ class Tick:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
             rows[f"window:{name}"] = msgspec.json.encode(found)
-
-    def _add_hours(self, day: Rows, now_s: float) -> None:
-        """Add the folded hours; those that are older than two are read once in ten minutes."""
-        turn = int(now_s // 600)
-        for t in self._store.names("h"):
-            if t + HOUR_S <= now_s - DAY_S:
-                continue
-            key = f"{t}:{turn}"
-            rows = self._hours.get(key)
-            if rows is None:
-                rows = self._store.read(f"h{t}")
-                if t < now_s - 2 * HOUR_S:
-                    self._hours[key] = rows
-            merge(day, rows)
-        self._hours = {k: rows for k, rows in self._hours.items() if k.endswith(f":{turn}")}
 
     def level(self, each: Watched, since_s: float, until_s: float = math.inf) -> Estimate | None:
         """Return the mean of a series within a time; None: too little is known.

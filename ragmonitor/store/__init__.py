@@ -13,7 +13,7 @@ from ragmonitor.store.buckets import (
     merge_buckets,
 )
 from ragmonitor.store.budget import Budget
-from ragmonitor.store.interface import Added, Decision, Settlement, Store, StoreUnavailableError
+from ragmonitor.store.interface import Added, Settlement, Store, StoreUnavailableError
 from ragmonitor.store.opening import open_store, store_at
 from ragmonitor.store.outbox import Outbox
 from ragmonitor.store.redis import Redis
@@ -29,7 +29,6 @@ __all__ = [
     "Added",
     "Admission",
     "Budget",
-    "Decision",
     "Increments",
     "Memory",
     "Outbox",

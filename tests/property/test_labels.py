@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.records import Estimate
-from ragmonitor.stats.labels import Label, Share, corrected, wilson
-from ragmonitor.stats.labels.correction import combined
+from ragmonitor.stats.labels.correction import Label, Share, combined, corrected, wilson
 
 REPETITIONS = 500
 SENSITIVITY = 0.85

@@ -4,25 +4,3 @@ The judged rate is that of a judge who errs: at a true rate of 4 % a judge that 
 of the fine answers reports 6.3 %. People read some of its answers, drawn apart among those that it
 found hallucinated and those that it found fine, and say for each kind how many are.
 """
-
-from ragmonitor.stats.labels.correction import (
-    MIN_LABELS,
-    Label,
-    Share,
-    corrected,
-    hallucinated_share,
-    wilson,
-)
-from ragmonitor.stats.labels.label_table import labels_of, read_rows, seal
-
-__all__ = [
-    "MIN_LABELS",
-    "Label",
-    "Share",
-    "corrected",
-    "hallucinated_share",
-    "labels_of",
-    "read_rows",
-    "seal",
-    "wilson",
-]

@@ -11,7 +11,6 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     Assessment,
     Chunk,
-    GoldenAnswer,
     Interaction,
     JudgeIdentity,
     Probe,
@@ -20,7 +19,6 @@ from ragmonitor.records import (
 )
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.goldens import (
-    REFERENCES,
     GoldenQuestions,
     golden_streams,
 )
@@ -57,7 +55,6 @@ class Asking:
         scores: dict[str, float],
         *,
         outcome: str = "answered",
-        reference: bool = True,
         judge: JudgeIdentity = JUDGE,
         version: int = 1,
     ) -> None:
@@ -70,7 +67,6 @@ class Asking:
                     score,
                     self.now,
                     outcome=outcome,
-                    reference=reference,
                     judge=judge,
                     version=version,
                 )
@@ -111,31 +107,20 @@ def answer(
     at_s: float,
     *,
     outcome: str = "answered",
-    reference: bool = True,
     judge: JudgeIdentity = JUDGE,
     version: int = 1,
-) -> GoldenAnswer:
+) -> Report:
     record = interaction(golden, at_s, outcome)
     if outcome != "answered":
-        return GoldenAnswer(
-            report=Report(interaction=record, judge=judge, evaluations=(), assessment=None)
-        )
-    said = TEXT if reference else "The tower is 999 feet tall and was painted by Monet."
-    read: Assessment = BuiltinJudge().read(
-        Interaction(**{**fields(record), "answer": said, "reference": ""})
+        return Report(interaction=record, judge=judge, evaluations=(), assessment=None)
+    read: Assessment = BuiltinJudge().read(Interaction(**{**fields(record), "reference": ""}))
+
+    return Report(
+        interaction=record,
+        judge=judge,
+        evaluations=(Scored(evaluator=f"answer_correctness@{version}", judge=judge, score=score),),
+        assessment=read,
     )
-
-    def report(value: float) -> Report:
-        return Report(
-            interaction=record,
-            judge=judge,
-            evaluations=(
-                Scored(evaluator=f"answer_correctness@{version}", judge=judge, score=value),
-            ),
-            assessment=read,
-        )
-
-    return GoldenAnswer(report=report(score), reference=report(1.0))
 
 
 def fields(record: Interaction) -> dict[str, object]:
@@ -171,27 +156,6 @@ def test_a_fall_shows_at_once_and_raises_the_alarm():
     assert [(each.signal, each.kind) for each in asking.events] == [
         ("golden_answer_correctness", "quality")
     ]
-
-
-def test_a_judge_that_rejects_reference_answers_is_named_instead_of_the_application():
-    """Their scores are left out, so that no alarm says that the answers got worse."""
-    asking = Asking()
-    for _ in range(3):
-        asking.round(usual(40))
-    asking.round(fallen(40), reference=False)
-    assert [(each.signal, each.kind) for each in asking.events] == [(REFERENCES, "judge")]
-    assert asking.gauge(metrics.GOLDEN_FAULTS) == 40
-    assert asking.gauge(metrics.GOLDEN_SCORE, evaluator="answer_correctness") is None
-    worst = asking.part.views()["goldens"]["worst"][0]
-    assert worst["fault"].startswith("not in its chunks: The tower is 999 feet tall")
-
-
-def test_a_golden_question_that_never_held_is_its_own_fault_and_no_flip():
-    """Its reference answer fails from the beginning: it is listed, and no judge has changed."""
-    asking = Asking()
-    for _ in range(10):
-        asking.round({"g0": 0.2}, reference=False)
-    assert (asking.events, asking.gauge(metrics.GOLDEN_FAULTS)) == ([], 1)
 
 
 def test_a_judge_of_another_version_begins_a_new_history():

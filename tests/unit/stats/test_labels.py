@@ -7,18 +7,16 @@ from datetime import UTC, datetime
 import pytest
 
 from ragmonitor.records import Estimate
-from ragmonitor.stats.labels import (
+from ragmonitor.stats.labels.correction import (
     MIN_LABELS,
     Label,
     Share,
+    combined,
     corrected,
     hallucinated_share,
-    labels_of,
-    read_rows,
-    seal,
     wilson,
 )
-from ragmonitor.stats.labels.correction import combined
+from ragmonitor.stats.labels.label_table import labels_of, read_rows, seal
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 

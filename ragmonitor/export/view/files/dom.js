@@ -84,7 +84,7 @@ export function span(seconds) {
 
 // --- numbers -------------------------------------------------------------------------------------
 
-const RATES = ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "wrong_refusal", "anchors", "golden_availability", "golden_references"];
+const RATES = ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "wrong_refusal", "anchors", "golden_availability"];
 const DIFFERENCES = ["golden_answer_correctness", "golden_context_recall", "golden_refusal_correctness"];
 
 /** Whether a signal is a share of the answers, which is written in percent. */

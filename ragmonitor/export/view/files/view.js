@@ -218,7 +218,7 @@ async function showGoldens() {
   const level = mean ? t("goldenLevel", { questions: goldens.questions, mean, lower, upper }) : t("goldenNoLevel", { questions: goldens.questions });
   say(byId("golden-level"), level);
   renew(byId("golden-table"), [table([
-    [t("question"), (g) => element("span", {}, g.question || g.id, " ", g.fault ? tag(g.fault, "bad") : "")],
+    [t("question"), (g) => g.question || g.id],
     [t("outcome"), (g) => t(`golden_${g.outcome || "unasked"}`)],
     [t("newest"), (g) => score(g.answer_correctness)],
     [t("expected"), (g) => score(g.expected)],

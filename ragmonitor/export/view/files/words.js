@@ -13,7 +13,6 @@ const SIGNALS = {
   weak_retrieval: ["Weak retrieval", "弱检索"],
   anchors: ["Reference answers", "参考样例"],
   refusal_correctness: ["Refusal correctness", "拒答正确性"], availability: ["Availability", "可用性"],
-  references: ["Reference answers rejected", "被拒绝的参考回答"],
 };
 const DIAGNOSES = {
   ok: ["OK", "正常"], unsupported_addition: ["Unsupported addition", "无依据的补充"], contradiction: ["Contradiction", "与原文矛盾"],
