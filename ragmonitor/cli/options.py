@@ -84,14 +84,6 @@ class ScoreOptions(ScoringOptions):
         ),
     ]
     output: OutputOption = None
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=256,
-            help="Number of processes that judge: for a judge that computes on this machine.",
-        ),
-    ] = 1
     json_output: Annotated[
         bool,
         typer.Option(

@@ -8,8 +8,7 @@ import json
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import BinaryIO, Final, cast
 
@@ -30,7 +29,6 @@ from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.kept_replies import ReplyFile, replies_of
-from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, Records
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
@@ -94,28 +92,19 @@ def scorer_for(options: ScoringOptions) -> Scorer:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    names, pool, replies = options.evaluators, None, None
+    names, replies = options.evaluators, None
     if isinstance(options, ScoreOptions):
         replies = _replies(options)
         if file_class(options.output) is RagCheckerFile:
             names = f"{names},{RAGCHECKERS_OWN}"
-        if options.workers > 1:
-            pool = ReaderPool(partial(_reader_for, options), options.workers)
     return scorer_of(
         judge=options.judge,
         evaluators=names,
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
         api_base=options.api_base,
-        pool=pool,
         replies=replies,
     )
-
-
-def _reader_for(options: ScoreOptions) -> Scorer:
-    """Return what reads in one of several processes."""
-    load_plugins_and_embedding(options)
-    return scorer_for(replace(options, workers=1))
 
 
 def _replies(options: ScoreOptions) -> ReplyFile | None:

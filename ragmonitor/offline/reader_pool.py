@@ -63,7 +63,7 @@ class ReaderPool:
         except BrokenProcessPool as error:
             raise RagMonitorError(
                 "a worker process has ended; was memory short? Fewer --workers take less, and "
-                "the same command goes on from here"
+                "--resume goes on from here"
             ) from error
 
     async def close(self) -> None:
