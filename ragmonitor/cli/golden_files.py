@@ -113,8 +113,8 @@ def _report(
     for kind, counts in sorted(result.counts.items()):
         say(f"{kind}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
     say(
-        f"{len(result.goldens)} of {options.count} questions, from {source.documents} documents in "
-        f"{len(source.chunks)} chunks; {usage_text(model.usage)} in all; written to "
+        f"{len(result.goldens)} of {options.count} questions, from {len(source.chunks)} chunks; "
+        f"{usage_text(model.usage)} in all; written to "
         f"{options.output}"
     )
     if result.failure:

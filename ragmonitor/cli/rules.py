@@ -6,13 +6,14 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, Final
+from typing import Final
 
 import typer
 
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.rules import RuleOptions, as_yaml, manifest, rule_file
+from ragmonitor.rules.writing import DEFAULT_DASHBOARD_URL
 from ragmonitor.runtime.errors import SettingsError, file_errors
 
 SEVERITIES: Final = ("critical", "warning", "info")
@@ -76,10 +77,6 @@ def rule_options(options: RulesOptions) -> RuleOptions:
     labels = _pairs("--label", options.label)
     if wrong := next((name for name in labels if not _LABEL.fullmatch(name)), None):
         raise SettingsError(f"--label {wrong}: a name has letters, digits and underscores")
-    wanted: dict[str, Any] = {
-        "runbook_url": options.runbook_url,
-        "dashboard_url": options.dashboard_url,
-    }
     return RuleOptions(
         services=tuple(options.service or ()),
         has_fleet=options.fleet,
@@ -88,7 +85,8 @@ def rule_options(options: RulesOptions) -> RuleOptions:
         severities=severities,
         labels=labels,
         language=options.language,
-        **{name: value for name, value in wanted.items() if value is not None},
+        runbook_url=options.runbook_url,
+        dashboard_url=options.dashboard_url or DEFAULT_DASHBOARD_URL,
     )
 
 

@@ -23,7 +23,6 @@ from ragmonitor.goldens.golden_prompts import (
     WRITE_ANSWERED,
     WRITE_UNANSWERED,
     Task,
-    prompts_version,
 )
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges import sentences as splitter
@@ -99,8 +98,8 @@ class PaidModel:
 
     @property
     def name(self) -> str:
-        """The judge's name, and the version of what it is asked."""
-        return f"{self._judge.identity.name}@{prompts_version()}"
+        """The judge's name."""
+        return self._judge.identity.name
 
     @property
     def usage(self) -> JudgeUsage:
@@ -265,7 +264,7 @@ class _Maker:
         chunks = [chunk]
         if golden.expects_refusal:
             near = self._near.nearest(golden.question, SEARCHED)
-            chunks += [c for each in near if (c := self._chunks[each.position]) != chunk]
+            chunks += [c for at, _ in near if (c := self._chunks[at]) != chunk]
         shown = _shown(chunks=chunks, query=golden.question)
         reply = await self._model.ask(READ, shown)
         says, text = _text(reply, "says").lower(), _text(reply, "reply")

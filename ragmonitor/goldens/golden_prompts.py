@@ -6,15 +6,11 @@ comes from documents is bordered, and data. The reader never sees what the write
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.runtime.protocols import Section
-
-RULES: Final = 2
-"""Raised whenever the same reply would be read differently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +67,3 @@ COMPARE: Final = Task(
     },
     shown=("question", "answer", "reference"),
 )
-
-
-def prompts_version() -> str:
-    """Return what changes with every text above and every rule for replies."""
-    tasks = (WRITE_ANSWERED, WRITE_UNANSWERED, READ, COMPARE)
-    return f"{hashlib.blake2b(repr(tasks).encode(), digest_size=4).hexdigest()}.{RULES}"

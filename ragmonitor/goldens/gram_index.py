@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ragmonitor.evaluators.embeddings import piece_counts
-
-
-class Neighbour(NamedTuple):
-    """One text of the index, and how near it is."""
-
-    position: int
-    """The position of the text, in the order of adding."""
-    similarity: float
-    """Cosine of the two vectors, 0 to 1."""
 
 
 class GramIndex:
@@ -44,10 +34,11 @@ class GramIndex:
             self._postings.setdefault(at, []).append((self._size, weight))
         self._size += 1
 
-    def nearest(self, text: str, count: int = 1) -> list[Neighbour]:
-        """Return the texts that are nearest, the nearest first; none that shares nothing.
+    def nearest(self, text: str, count: int = 1) -> list[tuple[int, float]]:
+        """Return the places and similarities of the nearest texts, the nearest first.
 
-        With `by_rarity` the similarities order the texts and are no cosines.
+        A similarity is the cosine of two vectors, 0 to 1; with `by_rarity` it orders the texts and
+        is no cosine. A text that shares nothing is not among them.
         """
         sums: dict[int, float] = {}
         for at, weight in _sparse(text):
@@ -57,12 +48,11 @@ class GramIndex:
             )
             for position, other in postings:
                 sums[position] = sums.get(position, 0.0) + weight * other * rarity
-        ranked = sorted(sums.items(), key=lambda each: (-each[1], each[0]))[:count]
-        return [Neighbour(position, similarity) for position, similarity in ranked]
+        return sorted(sums.items(), key=lambda each: (-each[1], each[0]))[:count]
 
     def similarity(self, text: str) -> float:
         """Return how near the nearest text is; 0 if there is none."""
-        return next((each.similarity for each in self.nearest(text)), 0.0)
+        return next((similarity for _, similarity in self.nearest(text)), 0.0)
 
 
 def _sparse(text: str) -> list[tuple[str, float]]:

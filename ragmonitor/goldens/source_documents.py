@@ -32,11 +32,6 @@ class SourceChunks:
     problems: list[str] = field(default_factory=list)
     """One line for each document that was left out."""
 
-    @property
-    def documents(self) -> int:
-        """The number of documents that they are of."""
-        return len({chunk.source for chunk in self.chunks})
-
 
 def read_documents(path: Path) -> SourceChunks:
     """Return the chunks of a file or a folder of documents.

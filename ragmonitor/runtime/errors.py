@@ -137,3 +137,7 @@ class JudgeError(RagMonitorError):
             "usage": self.usage,
         }
         return partial(JudgeError, **rest), (self.judge, self.problem)
+
+    def without_usage(self) -> JudgeError:
+        """Return the same error for somebody who spent nothing on it."""
+        return JudgeError(self.judge, self.problem, cause=self.cause, retryable=self.retryable)
