@@ -33,7 +33,7 @@ from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_file
-from ragmonitor.offline.summary import Summary, Tally
+from ragmonitor.offline.summary import Summary
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, SettingsError, file_errors
 from ragmonitor.runtime.imports import imported
@@ -178,7 +178,7 @@ class Scoring:
         except (KeyboardInterrupt, asyncio.CancelledError):
             self.summary.is_interrupted = True
         finally:
-            output.finish(self.summary.tally)
+            output.finish(self.summary.evaluators.values())
         self.summary.usage = self.scorer.usage
         self.summary.is_interrupted |= self.scorer.stopping.is_set()
 
@@ -228,8 +228,9 @@ class Scoring:
         """1 if a line was bad, an evaluator broke, or the judge answered nothing at all."""
         if self.summary.is_interrupted:
             return INTERRUPTED
-        broken = self.summary.tally.unscored.get(Cause.EVALUATOR_ERROR.value, 0)
-        all_failed = self.scorer.failed_readings and not self.summary.tally.scored
+        broken = self.summary.unscored(Cause.EVALUATOR_ERROR)
+        is_scored = any(row.scored for row in self.summary.evaluators.values())
+        all_failed = self.scorer.failed_readings and not is_scored
         return SOMETHING_WRONG if self.summary.bad_lines or broken or all_failed else FINE
 
     def print_summary(self) -> None:
@@ -258,7 +259,7 @@ class Scoring:
     def _print_tables(self) -> None:
         summary = self.summary
         console = new_console(err=True)
-        console.print(scores_table(summary.tally))
+        console.print(scores_table(summary))
         if summary.bottlenecks:
             console.print(_bottlenecks(summary.bottlenecks))
         console.print(
@@ -274,7 +275,7 @@ class Scoring:
             console.print(cost_text(self.scorer, self.scorer.budget))
 
     def _print_how_to_resume(self) -> None:
-        over = self.summary.tally.unscored.get(Cause.OVER_BUDGET.value, 0)
+        over = self.summary.unscored(Cause.OVER_BUDGET)
         if not self.summary.is_interrupted and not over:
             return
         end = "interrupted" if self.summary.is_interrupted else "the budget is spent"
@@ -284,11 +285,11 @@ class Scoring:
             say(end)
 
 
-def scores_table(tally: Tally) -> Table:
+def scores_table(summary: Summary) -> Table:
     """Return a row for each evaluator."""
     columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
     table = figures_table(*columns, texts=["not scored"])
-    for row in tally.rows:
+    for row in summary.evaluators.values():
         estimate = row.estimate
         causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
         table.add_row(

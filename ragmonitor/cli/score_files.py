@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from ragmonitor.cli.options import OutputFormat
 from ragmonitor.evaluators import Table as Entries
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.offline.scoring import Outcome, Scorer
-from ragmonitor.offline.summary import Tally
+from ragmonitor.offline.summary import EvaluatorSummary
 from ragmonitor.records import Cause
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.tables import CsvWriter, Table
@@ -49,7 +49,7 @@ class ScoreFile:
         """Write one line's outcome."""
         self._file.write(encoded(outcome.as_dict(self._scoring_version)))
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, rows: Iterable[EvaluatorSummary]) -> None:
         """Write the end of the file, which JSON lines and CSV do not have."""
 
 
@@ -117,12 +117,12 @@ class RagCheckerFile(ScoreFile):
         self._file.write(self._before + encoded(record).rstrip(b"\n"))
         self._before = b",\n"
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, rows: Iterable[EvaluatorSummary]) -> None:
         """Write the means over all records, as RAGChecker groups them, and close the document."""
         start = b"" if self._before == b",\n" else self._before
         means = {
             row.evaluator.removeprefix(RAGCHECKER): round(100 * row.estimate.mean, 1)
-            for row in tally.rows
+            for row in rows
             if row.evaluator.startswith(RAGCHECKER) and row.estimate is not None
         }
         groups = {
