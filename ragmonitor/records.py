@@ -700,8 +700,6 @@ class Report:
         )
 
 
-
-
 Window = Literal["1h", "24h"]
 
 

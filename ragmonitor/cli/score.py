@@ -147,7 +147,7 @@ class Scoring:
         except (KeyboardInterrupt, asyncio.CancelledError):
             self.summary.is_interrupted = True
         finally:
-            output.finish(self.summary.tally)
+            output.finish(self.summary.evaluators.values())
         self.summary.usage = self.scorer.usage
         self.summary.is_interrupted |= self.scorer.stopping.is_set()
 
@@ -189,8 +189,9 @@ class Scoring:
         """1 if a line was bad, an evaluator broke, or the judge answered nothing at all."""
         if self.summary.is_interrupted:
             return INTERRUPTED
-        broken = self.summary.tally.unscored.get(Cause.EVALUATOR_ERROR.value, 0)
-        all_failed = self.scorer.failed_readings and not self.summary.tally.scored
+        broken = self.summary.unscored(Cause.EVALUATOR_ERROR)
+        is_scored = any(row.scored for row in self.summary.evaluators.values())
+        all_failed = self.scorer.failed_readings and not is_scored
         return SOMETHING_WRONG if self.summary.bad_lines or broken or all_failed else FINE
 
     def print_summary(self) -> None:
@@ -205,13 +206,16 @@ class Scoring:
     def _print_tables(self) -> None:
         summary = self.summary
         columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
-        print_table(columns, map(_cells, summary.tally.rows), texts=["not scored"], err=True)
+        rows = map(_cells, summary.evaluators.values())
+        print_table(columns, rows, texts=["not scored"], err=True)
         if counts := summary.bottlenecks:
-            rows = [
+            shares = [
                 (name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
                 for name, n in counts.most_common()
             ]
-            print_table(("work on", "answers", "share", "advice"), rows, texts=["advice"], err=True)
+            print_table(
+                ("work on", "answers", "share", "advice"), shares, texts=["advice"], err=True
+            )
         say(
             f"{summary.lines} {'line' if summary.lines == 1 else 'lines'}, {summary.bad_lines} bad"
             f"; judge {summary.judge}"
@@ -220,7 +224,7 @@ class Scoring:
         )
         if self.scorer.budget is not None:
             say(cost_text(self.scorer, self.scorer.budget))
-        if summary.is_interrupted or summary.tally.unscored.get(Cause.OVER_BUDGET.value):
+        if summary.is_interrupted or summary.unscored(Cause.OVER_BUDGET):
             end = "interrupted" if summary.is_interrupted else "the budget is spent"
             say(f"{end}; the same command goes on from here" if _replies(self.options) else end)
 

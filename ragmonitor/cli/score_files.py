@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.offline.scoring import Outcome, Scorer
-from ragmonitor.offline.summary import Tally
+from ragmonitor.offline.summary import EvaluatorSummary
 from ragmonitor.runtime.tables import CsvWriter
 
 RAGCHECKER: Final = "ragchecker_"
@@ -39,7 +40,7 @@ class ScoreFile:
         """Write one line's outcome."""
         self._file.write(encoded(outcome.as_dict(self._scoring_version)))
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, rows: Iterable[EvaluatorSummary]) -> None:
         """Write the end of the file, which JSON lines and CSV do not have."""
 
 
@@ -93,12 +94,12 @@ class RagCheckerFile(ScoreFile):
         self._file.write(self._before + encoded(record).rstrip(b"\n"))
         self._before = b",\n"
 
-    def finish(self, tally: Tally) -> None:
+    def finish(self, rows: Iterable[EvaluatorSummary]) -> None:
         """Write the means over all records, as RAGChecker groups them, and close the document."""
         start = b"" if self._before == b",\n" else self._before
         means = {
             row.evaluator.removeprefix(RAGCHECKER): round(100 * row.estimate.mean, 1)
-            for row in tally.rows
+            for row in rows
             if row.evaluator.startswith(RAGCHECKER) and row.estimate is not None
         }
         groups = {

@@ -182,6 +182,6 @@ async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
     summary.usage = scorer.usage
     return EvaluationResult(
         outcomes=tuple(outcomes),
-        summary={row.evaluator: row for row in summary.tally.rows},
+        summary=summary.evaluators,
         totals=summary.as_json(),
     )

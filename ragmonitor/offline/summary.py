@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ragmonitor.offline.bottleneck import Bottleneck, bottleneck_of
 from ragmonitor.offline.scoring import Outcome
 from ragmonitor.records import (
+    Cause,
     Estimate,
-    Evaluation,
     JudgeUsage,
     Scored,
     evaluator_name,
@@ -49,47 +48,6 @@ class EvaluatorSummary:
         }
 
 
-class Tally:
-    """Counts evaluations. Its size does not grow with the answers."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, EvaluatorSummary] = {}
-
-    def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """Take one answer's evaluations in."""
-        for evaluation in evaluations:
-            name = evaluator_name(evaluation.evaluator)
-            fresh = EvaluatorSummary(evaluator=name, judge=evaluation.judge.name)
-            row = self._rows.setdefault(name, fresh)
-            if isinstance(evaluation, Scored):
-                row.scored += 1
-                row.scores.add(evaluation.score, 1.0)
-            else:
-                row.unscored[evaluation.cause.value] += 1
-
-    @property
-    def rows(self) -> tuple[EvaluatorSummary, ...]:
-        """One for each evaluator, in the order they were met."""
-        return tuple(self._rows.values())
-
-    @property
-    def scored(self) -> int:
-        """Scores, over all evaluators."""
-        return sum(row.scored for row in self.rows)
-
-    @property
-    def unscored(self) -> dict[str, int]:
-        """Missing scores by cause, over all evaluators."""
-        causes: Counter[str] = Counter()
-        for row in self.rows:
-            causes.update(row.unscored)
-        return dict(sorted(causes.items()))
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return the rows as objects for JSON."""
-        return [row.as_json() for row in self.rows]
-
-
 @dataclass(slots=True, kw_only=True)
 class Summary:
     """The sums over a run. Its size does not grow with the lines."""
@@ -100,7 +58,8 @@ class Summary:
     is_interrupted: bool = False
     """Whether further lines were not begun."""
     usage: JudgeUsage = field(default_factory=JudgeUsage)
-    tally: Tally = field(default_factory=Tally)
+    evaluators: dict[str, EvaluatorSummary] = field(default_factory=dict)
+    """By name, in the order they were met."""
     bottlenecks: Counter[Bottleneck] = field(default_factory=Counter)
     """The bottlenecks of the answers that have the three scores it takes."""
 
@@ -111,10 +70,22 @@ class Summary:
         if report is None:
             self.bad_lines += 1
             return
-        self.tally.add(report.evaluations)
+        for evaluation in report.evaluations:
+            name = evaluator_name(evaluation.evaluator)
+            fresh = EvaluatorSummary(evaluator=name, judge=evaluation.judge.name)
+            row = self.evaluators.setdefault(name, fresh)
+            if isinstance(evaluation, Scored):
+                row.scored += 1
+                row.scores.add(evaluation.score, 1.0)
+            else:
+                row.unscored[evaluation.cause.value] += 1
         bottleneck = bottleneck_of(report.evaluations)
         if bottleneck is not None:
             self.bottlenecks[bottleneck] += 1
+
+    def unscored(self, cause: Cause) -> int:
+        """Return the number of scores that are missing for a cause, over all evaluators."""
+        return sum(row.unscored[cause.value] for row in self.evaluators.values())
 
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON."""
@@ -128,7 +99,7 @@ class Summary:
             "judge_calls": usage.calls,
             "judge_tokens": usage.input_tokens + usage.output_tokens,
             "judge_cost_usd": round(usage.cost_usd, 6),
-            "evaluators": self.tally.as_json(),
+            "evaluators": [row.as_json() for row in self.evaluators.values()],
             "bottlenecks": {
                 name.value: self.bottlenecks[name] for name in Bottleneck if self.bottlenecks[name]
             },

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
 
 from ragmonitor.records import Cause, JudgeUsage
 
@@ -128,16 +126,3 @@ class JudgeError(RagMonitorError):
         self.cause = cause
         self.retryable = retryable
         self.usage = usage or JudgeUsage()
-
-    def __reduce__(self) -> tuple[partial[JudgeError], tuple[str, str]]:
-        """Say how to make it again: a judge may raise it in another process."""
-        rest: dict[str, Any] = {
-            "cause": self.cause,
-            "retryable": self.retryable,
-            "usage": self.usage,
-        }
-        return partial(JudgeError, **rest), (self.judge, self.problem)
-
-    def without_usage(self) -> JudgeError:
-        """Return the same error for somebody who spent nothing on it."""
-        return JudgeError(self.judge, self.problem, cause=self.cause, retryable=self.retryable)
