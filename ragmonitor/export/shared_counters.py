@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Exemplar, Sample
 
-from ragmonitor.store import Increments, Outbox, Rows, Store, StoreUnavailableError
+from ragmonitor.store import Outbox, Rows, Store, StoreUnavailableError
 
 BUCKET: Final = "series"
 """The sums in the store: one number for each sample."""
@@ -46,11 +46,9 @@ class SharedCounters:
             if more:
                 rows[key] = [more]
                 self._sent[key] = sample.value
-        increments: Increments = {BUCKET: rows} if rows else {}
-        if increments:
-            self._outbox.add(increments)
-        else:
-            self._outbox.flush()
+        if rows:
+            self._outbox.add({BUCKET: rows})
+        self._outbox.flush()
 
     def totals(self, families: Sequence[Metric]) -> list[Metric]:
         """Return the families with the counts of all processes in place of this one's."""
