@@ -75,11 +75,6 @@ _MESSAGES: Final = [names.OI_LLM_INPUT_MESSAGE.format(n=n) for n in range(MAX_ME
 _EVALUATIONS: Final = [names.OI_EVALUATION.format(n=n) for n in range(MAX_EVALUATIONS)]
 
 
-def root_name(interaction: Interaction) -> str:
-    """Return the root span's name."""
-    return f"{names.GENAI_OPERATION_WORKFLOW} {interaction.name}".rstrip()
-
-
 def root_attributes(
     interaction: Interaction,
     reports: Sequence[Report],
@@ -147,11 +142,6 @@ def root_attributes(
     return _known(attributes)
 
 
-def retrieval_name(retrieval: Retrieval) -> str:
-    """Return a retrieval span's name."""
-    return f"{names.GENAI_OPERATION_RETRIEVAL} {retrieval.name}".rstrip()
-
-
 def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
     attributes: dict[str, Any] = {}
@@ -169,11 +159,6 @@ def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_A
             **_documents(retrieval.chunks, policy),
         }
     )
-
-
-def generation_name(generation: Generation) -> str:
-    """Return a model call's span name."""
-    return f"{names.GENAI_OPERATION_CHAT} {generation.model}".rstrip()
 
 
 def generation_attributes(

@@ -214,9 +214,6 @@ async function showGoldens() {
   const goldens = await view("goldens");
   if (!goldens) return;
   const score = (value) => (value === null ? "–" : number(value));
-  const [mean, lower, upper] = (goldens.answer_correctness ?? []).map(score);
-  const level = mean ? t("goldenLevel", { questions: goldens.questions, mean, lower, upper }) : t("goldenNoLevel", { questions: goldens.questions });
-  say(byId("golden-level"), goldens.cause === "none" ? level : `${level} ${t(`goldenCause_${goldens.cause}`)}`);
   renew(byId("golden-table"), [table([
     [t("question"), (g) => element("span", {}, g.question || g.id, " ", g.fault ? tag(g.fault, "bad") : "")],
     [t("outcome"), (g) => t(`golden_${g.outcome || "unasked"}`)],
