@@ -63,13 +63,11 @@ class PrometheusExporter(Exporter):
         serve: bool = True,
         host: str = "127.0.0.1",
         port: int = 7247,
-        registry: CollectorRegistry | None = None,
         pages: Pages | None = None,
         receive: Receive | None = None,
         cost_usd: Cost = unknown_cost,
         page_url: str = "",
         shared: Store | None = None,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Count from now on; the endpoint opens with the first `refresh`.
 
@@ -79,30 +77,24 @@ class PrometheusExporter(Exporter):
             serve: Whether to serve /metrics.
             host: Address to listen on.
             port: 0: any free one.
-            registry: Where the series are registered too, beside our own `registry`.
             pages: What is served beside /metrics; None: nothing.
             receive: Answers requests that send something; None: there are none.
             cost_usd: What an answer cost.
             page_url: The folder of the page for people, with a slash at its end; empty: there is
                 no page, or its address is not known.
             shared: Where the processes of a machine add up their counters; None: each has its own.
-            now: Seconds since the epoch.
         """
         self._service = cleaned(service)
         self._cost_usd = cost_usd
         # An address that is cut is a dead link.
         self._page_url = page_url if len(page_url) <= MAX_LABEL_LENGTH else ""
         self._version = version
-        self._now = now
         self._shared = None if shared is None else SharedCounters(shared)
         self._count_notes: Callable[[], None] = lambda: None
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
-        collector = Scrape(self._families)
         self._begin()
-        self.registry.register(collector)
-        if registry is not None:
-            registry.register(collector)
+        self.registry.register(Scrape(self._families))
         self._endpoint = Endpoint(
             self.registry,
             host=host,
@@ -174,7 +166,7 @@ class PrometheusExporter(Exporter):
             labels = evaluator_name(each.evaluator), each.judge.name
             instruments.observe(each.score, metrics.SCORE_HISTOGRAM, *labels, exemplar=exemplar)
         for name in {each.judge.name for each in scored}:
-            instruments.set(self._now(), metrics.LAST_SCORE_TIMESTAMP, name)
+            instruments.set(time.time(), metrics.LAST_SCORE_TIMESTAMP, name)
         if report.diagnosis is not None:
             instruments.count(metrics.DIAGNOSES, judge, report.diagnosis.value)
         with guard.shielded("metrics"):
@@ -234,7 +226,7 @@ class PrometheusExporter(Exporter):
 
     def _own_state(self, queue_depth: int, errors: Mapping[str, int]) -> Iterator[State]:
         yield metrics.QUEUE_DEPTH, (), queue_depth
-        yield metrics.WORKER_SEEN, (), self._now()
+        yield metrics.WORKER_SEEN, (), time.time()
         yield metrics.SERVICE_INFO, (self._version,), 1
         if self._page_url:
             yield metrics.PAGE_INFO, (self._page_url,), 1
