@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ragmonitor.export.content import UNTYPED_ERROR, package_version
+from ragmonitor.export.content import error_kind, package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.instruments import (
     MAX_LABEL_LENGTH,
@@ -34,7 +34,6 @@ from ragmonitor.records import (
     SpanReference,
     Status,
     Unscored,
-    error_type,
     evaluator_name,
 )
 from ragmonitor.runtime import guard
@@ -93,7 +92,12 @@ class PrometheusExporter(Exporter):
         self._count_notes: Callable[[], None] = lambda: None
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
-        self._begin()
+        self._snapshot = Snapshot()
+        self._identities: dict[str, tuple[str, str]] = {}
+        self._instruments = Instruments(self._service)
+        self._instruments.set(1, metrics.BUILD_INFO, package_version())
+        # Errors before us, or of the process that forked us, are not ours to count.
+        self._errors_before = Counter(guard.errors)
         self.registry.register(Scrape(self._families))
         self._endpoint = Endpoint(
             self.registry,
@@ -107,14 +111,6 @@ class PrometheusExporter(Exporter):
         self._serve = serve
         self.is_elsewhere = False
         """Whether the service's numbers are kept by a worker elsewhere."""
-
-    def _begin(self) -> None:
-        self._snapshot = Snapshot()
-        self._identities: dict[str, tuple[str, str]] = {}
-        self._instruments = Instruments(self._service)
-        self._instruments.set(1, metrics.BUILD_INFO, package_version())
-        # Errors before us, or of the process that forked us, are not ours to count.
-        self._errors_before = Counter(guard.errors)
 
     @property
     def url(self) -> str | None:
@@ -272,12 +268,12 @@ def _amounts(
     for retrieval in interaction.retrievals:
         # A retrieval that capture saw no time of (chunks in a model call's metadata) has none.
         if retrieval.ended_ns > retrieval.started_ns:
-            labels = (conventions.GENAI_OPERATION_RETRIEVAL, "", "", _error(retrieval.error))
+            labels = (conventions.GENAI_OPERATION_RETRIEVAL, "", "", error_kind(retrieval.error))
             yield metrics.GENAI_DURATION, labels, (retrieval.ended_ns - retrieval.started_ns) / 1e9
     for generation in interaction.generations:
         call = (conventions.GENAI_OPERATION_CHAT, generation.provider, generation.model)
         seconds = max(0, generation.ended_ns - generation.started_ns) / 1e9
-        yield metrics.GENAI_DURATION, (*call, _error(generation.error)), seconds
+        yield metrics.GENAI_DURATION, (*call, error_kind(generation.error)), seconds
         usage = generation.usage
         for direction, n in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             if n is not None:
@@ -286,10 +282,6 @@ def _amounts(
         yield metrics.FIRST_TOKEN_SECONDS, (interaction.framework,), interaction.first_token_s
     if cost_usd is not None:
         yield metrics.ANSWER_COST_USD, (interaction.model,), cost_usd
-
-
-def _error(text: str) -> str:
-    return (error_type(text) or UNTYPED_ERROR) if text else ""
 
 
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
