@@ -205,7 +205,7 @@ class Scoring:
 
     def _print_tables(self) -> None:
         summary = self.summary
-        columns = ("evaluator", "scored", "not scored", "mean", "95 % interval")
+        columns: tuple[str, ...] = ("evaluator", "scored", "not scored", "mean", "95 % interval")
         rows = map(_cells, summary.evaluators.values())
         print_table(columns, rows, texts=["not scored"], err=True)
         if counts := summary.bottlenecks:

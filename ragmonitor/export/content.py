@@ -67,7 +67,7 @@ class ContentPolicy:
             return error
         kind = error_type(error)
         message = (error.partition(":")[2] if kind else error).strip()
-        shown = kind or UNTYPED_ERROR
+        shown = error_kind(error)
         return f"{shown}: {self.text(message)}" if self.shows and message else shown
 
     def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,6 +99,11 @@ class ContentPolicy:
         """Return why a sentence is not supported: names that are ours; others may be texts."""
         shown = (each if each in REASONS else self.text(each) for each in sentence.reasons)
         return [each for each in shown if each]
+
+
+def error_kind(error: str) -> str:
+    """Return the type of an error, or what stands for one that does not say its own."""
+    return (error_type(error) or UNTYPED_ERROR) if error else ""
 
 
 def size_bytes(text: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 import threading
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder, gzip_accepted
+from prometheus_client.exposition import choose_encoder
 
 from ragmonitor.export.server import HttpServer, Receive, Reply, json_reply
 from ragmonitor.export.view.access import Access, is_loopback
@@ -137,14 +136,8 @@ class Endpoint:
         except (TypeError, ValueError):  # its version is no version
             encode, content_type = choose_encoder("")
         body = encode(self._registry)
-        if not gzip_accepted(headers.get("Accept-Encoding", "")):
-            return Reply(status=200, content_type=content_type, body=body)
-        return Reply(
-            status=200,
-            content_type=content_type,
-            body=gzip.compress(body),
-            headers=(("Content-Encoding", "gzip"),),
-        )
+        # Not compressed: that costs the host more than it saves.
+        return Reply(status=200, content_type=content_type, body=body)
 
     def _warn(self, error: OSError) -> None:
         if self._warned:

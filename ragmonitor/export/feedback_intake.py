@@ -39,14 +39,13 @@ class FeedbackIntake:
         """
         self._take = take
         self._access = Access(token)
-        self._has_token = token is not None
         self._now = now
 
     def __call__(self, target: str, headers: Message, body: bytes) -> Reply:
         """Return the reply: 202 if the feedback was taken."""
         if target.partition("?")[0].rstrip("/") != PATH:
             return _said(404, "there is no such page")
-        if headers.get("Origin") and not self._has_token:
+        if headers.get("Origin") and not self._access.needs_token:
             return _said(403, "websites send feedback only with server.token")
         refusal = self._access.refusal(headers)
         if refusal is not None:

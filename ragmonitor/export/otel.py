@@ -146,7 +146,7 @@ class OtelExporter:
     def _root(self, interaction: Interaction, reports: Sequence[Report]) -> OutgoingSpan:
         error = interaction.error if interaction.status == "error" else ""
         return OutgoingSpan(
-            name=span_attributes.root_name(interaction),
+            name=f"{names.GENAI_OPERATION_WORKFLOW} {interaction.name}".rstrip(),
             started_ns=interaction.started_ns,
             ended_ns=max(interaction.started_ns, interaction.ended_ns),
             attributes=lambda: span_attributes.root_attributes(
@@ -163,17 +163,19 @@ class OtelExporter:
 
     def _steps(self, interaction: Interaction) -> Iterator[OutgoingSpan]:
         for retrieval in interaction.retrievals:
+            name = f"{names.GENAI_OPERATION_RETRIEVAL} {retrieval.name}"
             attributes = partial(span_attributes.retrieval_attributes, retrieval)
-            yield self._step(span_attributes.retrieval_name(retrieval), retrieval, attributes)
+            yield self._step(name, retrieval, attributes)
         for generation in interaction.generations:
+            name = f"{names.GENAI_OPERATION_CHAT} {generation.model}"
             attributes = partial(span_attributes.generation_attributes, generation)
-            yield self._step(span_attributes.generation_name(generation), generation, attributes)
+            yield self._step(name, generation, attributes)
 
     def _step(
         self, name: str, step: Retrieval | Generation, attributes: Callable[..., Attributes]
     ) -> OutgoingSpan:
         return OutgoingSpan(
-            name=name,
+            name=name.rstrip(),
             is_call=True,
             started_ns=step.started_ns,
             ended_ns=max(step.started_ns, step.ended_ns),

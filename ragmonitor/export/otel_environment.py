@@ -7,9 +7,7 @@ a variable of one signal goes before that of all.
 
 from __future__ import annotations
 
-import math
 import os
-from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import unquote
 
@@ -17,7 +15,6 @@ from opentelemetry.util.re import parse_env_headers
 
 from ragmonitor.export.content import Content, package_version
 from ragmonitor.export.posting import Server
-from ragmonitor.runtime.guard import logger
 from ragmonitor.semconv.conventions import OI_PROJECT_NAME, OTEL_SERVICE_NAME, OTEL_SERVICE_VERSION
 
 Signal = Literal["TRACES", "LOGS"]
@@ -56,12 +53,13 @@ def otlp_server(signal: Signal) -> Server:
     headers = {"Content-Type": "application/x-protobuf"}
     if is_compressed(signal):
         headers["Content-Encoding"] = "gzip"
+    timeout = _of(signal, "TIMEOUT")
     headers |= parse_env_headers(_of(signal, "HEADERS"), liberal=True)
     return Server(
         "OTLP",
         headers=headers,
         key_setting="OTEL_EXPORTER_OTLP_HEADERS",
-        reply_s=_number(_of(signal, "TIMEOUT")),
+        reply_s=float(timeout) if timeout.replace(".", "", 1).isdecimal() else None,
         tls={option: file for option, name in _TLS.items() if (file := _of(signal, name))},
     )
 
@@ -110,13 +108,3 @@ def variable(name: str) -> str:
 
 def _of(signal: Signal, name: str) -> str:
     return variable(f"EXPORTER_OTLP_{signal}_{name}") or variable(f"EXPORTER_OTLP_{name}")
-
-
-def _number(text: str) -> float | None:
-    if not text:
-        return None
-    with suppress(ValueError):
-        if 0 <= (number := float(text)) < math.inf:
-            return number
-    logger.warning("ragmonitor: %r in an OTEL_ variable is no number, and is not used", text)
-    return None

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ragmonitor.export.content import UNTYPED_ERROR, package_version
+from ragmonitor.export.content import error_kind, package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.instruments import (
     MAX_LABEL_LENGTH,
@@ -34,7 +34,6 @@ from ragmonitor.records import (
     SpanReference,
     Status,
     Unscored,
-    error_type,
     evaluator_name,
 )
 from ragmonitor.runtime import guard
@@ -63,13 +62,11 @@ class PrometheusExporter(Exporter):
         serve: bool = True,
         host: str = "127.0.0.1",
         port: int = 7247,
-        registry: CollectorRegistry | None = None,
         pages: Pages | None = None,
         receive: Receive | None = None,
         cost_usd: Cost = unknown_cost,
         page_url: str = "",
         shared: Store | None = None,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Count from now on; the endpoint opens with the first `refresh`.
 
@@ -79,30 +76,29 @@ class PrometheusExporter(Exporter):
             serve: Whether to serve /metrics.
             host: Address to listen on.
             port: 0: any free one.
-            registry: Where the series are registered too, beside our own `registry`.
             pages: What is served beside /metrics; None: nothing.
             receive: Answers requests that send something; None: there are none.
             cost_usd: What an answer cost.
             page_url: The folder of the page for people, with a slash at its end; empty: there is
                 no page, or its address is not known.
             shared: Where the processes of a machine add up their counters; None: each has its own.
-            now: Seconds since the epoch.
         """
         self._service = cleaned(service)
         self._cost_usd = cost_usd
         # An address that is cut is a dead link.
         self._page_url = page_url if len(page_url) <= MAX_LABEL_LENGTH else ""
         self._version = version
-        self._now = now
         self._shared = None if shared is None else SharedCounters(shared)
         self._count_notes: Callable[[], None] = lambda: None
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
-        collector = Scrape(self._families)
-        self._begin()
-        self.registry.register(collector)
-        if registry is not None:
-            registry.register(collector)
+        self._snapshot = Snapshot()
+        self._identities: dict[str, tuple[str, str]] = {}
+        self._instruments = Instruments(self._service)
+        self._instruments.set(1, metrics.BUILD_INFO, package_version())
+        # Errors before us, or of the process that forked us, are not ours to count.
+        self._errors_before = Counter(guard.errors)
+        self.registry.register(Scrape(self._families))
         self._endpoint = Endpoint(
             self.registry,
             host=host,
@@ -115,14 +111,6 @@ class PrometheusExporter(Exporter):
         self._serve = serve
         self.is_elsewhere = False
         """Whether the service's numbers are kept by a worker elsewhere."""
-
-    def _begin(self) -> None:
-        self._snapshot = Snapshot()
-        self._identities: dict[str, tuple[str, str]] = {}
-        self._instruments = Instruments(self._service)
-        self._instruments.set(1, metrics.BUILD_INFO, package_version())
-        # Errors before us, or of the process that forked us, are not ours to count.
-        self._errors_before = Counter(guard.errors)
 
     @property
     def url(self) -> str | None:
@@ -174,7 +162,7 @@ class PrometheusExporter(Exporter):
             labels = evaluator_name(each.evaluator), each.judge.name
             instruments.observe(each.score, metrics.SCORE_HISTOGRAM, *labels, exemplar=exemplar)
         for name in {each.judge.name for each in scored}:
-            instruments.set(self._now(), metrics.LAST_SCORE_TIMESTAMP, name)
+            instruments.set(time.time(), metrics.LAST_SCORE_TIMESTAMP, name)
         if report.diagnosis is not None:
             instruments.count(metrics.DIAGNOSES, judge, report.diagnosis.value)
         with guard.shielded("metrics"):
@@ -234,7 +222,7 @@ class PrometheusExporter(Exporter):
 
     def _own_state(self, queue_depth: int, errors: Mapping[str, int]) -> Iterator[State]:
         yield metrics.QUEUE_DEPTH, (), queue_depth
-        yield metrics.WORKER_SEEN, (), self._now()
+        yield metrics.WORKER_SEEN, (), time.time()
         yield metrics.SERVICE_INFO, (self._version,), 1
         if self._page_url:
             yield metrics.PAGE_INFO, (self._page_url,), 1
@@ -280,12 +268,12 @@ def _amounts(
     for retrieval in interaction.retrievals:
         # A retrieval that capture saw no time of (chunks in a model call's metadata) has none.
         if retrieval.ended_ns > retrieval.started_ns:
-            labels = (conventions.GENAI_OPERATION_RETRIEVAL, "", "", _error(retrieval.error))
+            labels = (conventions.GENAI_OPERATION_RETRIEVAL, "", "", error_kind(retrieval.error))
             yield metrics.GENAI_DURATION, labels, (retrieval.ended_ns - retrieval.started_ns) / 1e9
     for generation in interaction.generations:
         call = (conventions.GENAI_OPERATION_CHAT, generation.provider, generation.model)
         seconds = max(0, generation.ended_ns - generation.started_ns) / 1e9
-        yield metrics.GENAI_DURATION, (*call, _error(generation.error)), seconds
+        yield metrics.GENAI_DURATION, (*call, error_kind(generation.error)), seconds
         usage = generation.usage
         for direction, n in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             if n is not None:
@@ -294,10 +282,6 @@ def _amounts(
         yield metrics.FIRST_TOKEN_SECONDS, (interaction.framework,), interaction.first_token_s
     if cost_usd is not None:
         yield metrics.ANSWER_COST_USD, (interaction.model,), cost_usd
-
-
-def _error(text: str) -> str:
-    return (error_type(text) or UNTYPED_ERROR) if text else ""
 
 
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:

@@ -92,8 +92,11 @@ class Destination:
         provider, flushed = self.provider(), True
         # Only the SDK's providers know this method; those of other vendors may not.
         if hasattr(provider, "force_flush"):
-            millis = max(1, int(timeout_s * 1000))
-            flushed = _within(timeout_s, lambda: provider.force_flush(millis))
+            millis, results = max(1, int(timeout_s * 1000)), list[object]()
+            with shielded("export"):
+                # Apart: the SDK's own takes a timeout and does not keep it (1.45).
+                apart.within(timeout_s, lambda: results.append(provider.force_flush(millis)))
+            flushed = any(results)
         if self._own is not None:
             left_s = max(0.1, deadline - time.monotonic())
             flushed = self._own.batches.flush(left_s) and flushed
@@ -103,19 +106,3 @@ class Destination:
         """Shut down what is ours; the application's provider stays as it is."""
         if self._own is not None:
             self._own.close()
-
-
-def _within(timeout_s: float, call: Callable[[], object]) -> bool:
-    """Return the call's result; False if it fails or is late.
-
-    The SDK's own `force_flush` takes a timeout and does not keep it (1.45).
-    """
-    answers: list[bool] = []
-
-    def answer() -> None:
-        with shielded("export"):
-            answers.append(bool(call()))
-
-    with shielded("export"):
-        apart.within(timeout_s, answer)
-    return bool(answers and answers[0])

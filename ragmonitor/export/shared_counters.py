@@ -29,10 +29,6 @@ class SharedCounters:
     def __init__(self, store: Store) -> None:
         """Touch nothing yet."""
         self._store = store
-        self.clear()
-
-    def clear(self) -> None:
-        """Begin anew, in a forked child: what the parent has counted is its own."""
         self._outbox = Outbox(self._store)
         self._sent: dict[_Key, float] = {}
         self._known: Rows = {}

@@ -13,10 +13,10 @@ from itertools import islice
 from typing import Any, Final
 
 from ragmonitor.export.content import (
-    UNTYPED_ERROR,
     ContentPolicy,
     clipped,
     encodable_json,
+    error_kind,
     is_unsupported,
     size_bytes,
     with_texts,
@@ -75,11 +75,6 @@ _MESSAGES: Final = [names.OI_LLM_INPUT_MESSAGE.format(n=n) for n in range(MAX_ME
 _EVALUATIONS: Final = [names.OI_EVALUATION.format(n=n) for n in range(MAX_EVALUATIONS)]
 
 
-def root_name(interaction: Interaction) -> str:
-    """Return the root span's name."""
-    return f"{names.GENAI_OPERATION_WORKFLOW} {interaction.name}".rstrip()
-
-
 def root_attributes(
     interaction: Interaction,
     reports: Sequence[Report],
@@ -118,7 +113,7 @@ def root_attributes(
         names.COST_USD: cost_usd,
         **_verdict(reports),
         names.OTEL_SERVICE_VERSION: _text(version),
-        names.OTEL_ERROR_TYPE: _error_type(interaction.error),
+        names.OTEL_ERROR_TYPE: error_kind(interaction.error),
         names.CAPTURE_INCOMPLETE: interaction.capture_incomplete or None,
         names.REDACTED: interaction.redacted or None,
         names.FRAMEWORK: encodable(interaction.framework),
@@ -147,11 +142,6 @@ def root_attributes(
     return _known(attributes)
 
 
-def retrieval_name(retrieval: Retrieval) -> str:
-    """Return a retrieval span's name."""
-    return f"{names.GENAI_OPERATION_RETRIEVAL} {retrieval.name}".rstrip()
-
-
 def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
     attributes: dict[str, Any] = {}
@@ -164,16 +154,11 @@ def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_A
             names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
             names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
             names.DOCUMENTS_FOUND: len(retrieval.chunks),
-            names.OTEL_ERROR_TYPE: _error_type(retrieval.error),
+            names.OTEL_ERROR_TYPE: error_kind(retrieval.error),
             names.GENAI_RETRIEVAL_DOCUMENTS: _ids_and_scores(retrieval.chunks),
             **_documents(retrieval.chunks, policy),
         }
     )
-
-
-def generation_name(generation: Generation) -> str:
-    """Return a model call's span name."""
-    return f"{names.GENAI_OPERATION_CHAT} {generation.model}".rstrip()
 
 
 def generation_attributes(
@@ -184,7 +169,7 @@ def generation_attributes(
     attributes: dict[str, Any] = {
         names.OI_SPAN_KIND: names.OI_KIND_LLM,
         names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_CHAT,
-        names.OTEL_ERROR_TYPE: _error_type(generation.error),
+        names.OTEL_ERROR_TYPE: error_kind(generation.error),
         **dict.fromkeys(_MODEL, _text(generation.model)),
         **dict.fromkeys(_PROVIDER, _text(generation.provider)),
         names.GENAI_FINISH_REASONS: [_text(reason)] if reason else None,
@@ -261,7 +246,7 @@ def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     message = (error.partition(":")[2] if error_type(error) else error).strip()
     return _known(
         {
-            names.OTEL_EXCEPTION_TYPE: _error_type(error),
+            names.OTEL_EXCEPTION_TYPE: error_kind(error),
             names.OTEL_EXCEPTION_MESSAGE: _explanation(message, policy),
         }
     )
@@ -282,10 +267,6 @@ def _tag(text: str) -> str:
 
 def _explanation(text: str, policy: ContentPolicy) -> str:
     return clipped(policy.text(text), MAX_EXPLANATION_BYTES)
-
-
-def _error_type(error: str) -> str | None:
-    return encodable(error_type(error) or UNTYPED_ERROR) if error else None
 
 
 def _fitting(texts: Iterable[str]) -> Iterator[str]:

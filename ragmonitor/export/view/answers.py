@@ -118,16 +118,12 @@ class Answers:
         """By the interaction's id."""
         self._same: dict[tuple[str, str], str] = {}
         """The id of the answer that stands for all equal ones, by question and answer."""
-        self._characters = 0
+        self.characters = 0
+        """The characters of all texts that are kept."""
 
     def __len__(self) -> int:
         """Return how many are kept."""
         return len(self._kept)
-
-    @property
-    def characters(self) -> int:
-        """The characters of all texts that are kept."""
-        return self._characters
 
     def add(self, report: Report) -> None:
         """Take in a report."""
@@ -224,7 +220,7 @@ class Answers:
             kept.feedback = known.feedback
         self._kept[interaction.id] = kept
         self._same[same] = interaction.id
-        self._characters += kept.characters
+        self.characters += kept.characters
         self._make_room()
 
     def _make_room(self) -> None:
@@ -233,7 +229,7 @@ class Answers:
             bad = [each for each in self._kept.values() if each.rank[0]]
             if len(bad) > MAX_WORST:
                 victims = bad
-            elif len(self._kept) - len(bad) > MAX_NEWEST or self._characters > self._max_characters:
+            elif len(self._kept) - len(bad) > MAX_NEWEST or self.characters > self._max_characters:
                 victims = list(self._kept.values())
             else:
                 return
@@ -242,7 +238,7 @@ class Answers:
     def _drop(self, id_: str) -> Kept | None:
         kept = self._kept.pop(id_, None)
         if kept is not None:
-            self._characters -= kept.characters
+            self.characters -= kept.characters
             self._same.pop(kept.same, None)
         return kept
 

@@ -122,7 +122,6 @@ class View(Exporter):
             now: Seconds since the epoch.
         """
         self._judge = judge
-        self._lower_is_better = tuple(lower_is_better)
         self._content: Content = content
         self._access = Access(token)
         self._incidents = incidents
@@ -137,16 +136,13 @@ class View(Exporter):
             "builtin": builtin,
             "trace_url": trace_url or None,
         }
-        self._begin()
-
-    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._started_s = self._now()
         self._received = self._judged = 0
         self._spent_usd = 0.0
         self._failed = 0
         self._failure: dict[str, Any] = {}
-        self._answers = Answers(content=self._content, lower_is_better=self._lower_is_better)
+        self._answers = Answers(content=content, lower_is_better=lower_is_better)
         self._history = History()
         self._snapshot = Snapshot()
         self._shown = shown(self._snapshot, judge=self._judge)

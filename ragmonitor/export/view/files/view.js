@@ -214,9 +214,6 @@ async function showGoldens() {
   const goldens = await view("goldens");
   if (!goldens) return;
   const score = (value) => (value === null ? "–" : number(value));
-  const [mean, lower, upper] = (goldens.answer_correctness ?? []).map(score);
-  const level = mean ? t("goldenLevel", { questions: goldens.questions, mean, lower, upper }) : t("goldenNoLevel", { questions: goldens.questions });
-  say(byId("golden-level"), level);
   renew(byId("golden-table"), [table([
     [t("question"), (g) => g.question || g.id],
     [t("outcome"), (g) => t(`golden_${g.outcome || "unasked"}`)],

@@ -141,8 +141,6 @@ const TEXTS = {
   outcome: ["Outcome", "结果"],
   newest: ["Newest score", "最新得分"],
   expected: ["Its own history", "历史得分"],
-  goldenLevel: ["{questions} questions. Answer correctness of the last 24 hours: {mean} ({lower} to {upper}).", "{questions} 个问题。最近 24 小时的回答正确性：{mean}（{lower} 至 {upper}）。"],
-  goldenNoLevel: ["{questions} questions. None was asked in the last 24 hours.", "{questions} 个问题。最近 24 小时没有提问。"],
   golden_unasked: ["not asked since the start", "启动后尚未提问"],
   golden_answered: ["answered", "已回答"],
   golden_refused: ["connection refused", "连接被拒绝"],
