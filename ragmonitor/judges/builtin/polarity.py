@@ -19,7 +19,6 @@ REACH: Final = 4
 """Characters behind a Chinese sign of negation that it negates."""
 
 
-_SIDES: Final = stems("before after above below first last early late earlier later inside outside")
 _SCOPES: Final = stems("before after outside above below beyond") | {">from", ">within"}
 """Words that say on which side of a limit something holds."""
 _DENIALS: Final = frozenset(map(stem, word_lists.DENIALS))
@@ -48,16 +47,8 @@ def _signs_of(pairs: Iterable[tuple[Key, Key]]) -> dict[Key, tuple[Key, int]]:
 
 OPPOSITE: Final = _signs_of(
     [
-        *(
-            (stem(left), stem(right))
-            for left, right in word_lists.OPPOSITES
-            if not {stem(left), stem(right)} & _SIDES
-        ),
-        *(
-            (pair_key(left), pair_key(right))
-            for left, right in word_lists.CHINESE_OPPOSITES
-            if len(left) == len(right) == 2 and left[0] not in "之以"
-        ),
+        *((stem(left), stem(right)) for left, right in word_lists.OPPOSITES),
+        *((pair_key(left), pair_key(right)) for left, right in word_lists.CHINESE_OPPOSITES),
     ]
 )
 """Maps `clos` to (`open`, -1) and `open` to (`open`, 1)."""

@@ -95,8 +95,6 @@ WHOLE_REFUSALS: Final = lazy_pattern(
         "empty response",  # LlamaIndex's response synthesizers
         "agent stopped due to (?:iteration limit or time limit|max iterations)",  # LangChain's
         "sorry, need more steps to process this request",  # LangGraph's
-        r"(?:model|tool|['\"]?\w{1,60}['\"]? tool) call limits? (?:exceeded|reached)\b.{0,160}?",
-        r"(?:model call|tool ['\"]?\w{1,60}['\"]?) failed after \d{1,4} attempts?\b.{0,300}?",
         r"max iterations of \d{1,6} reached|either something went wrong, or you can .{0,120}?",
         "(?:空|无)(?:响应|回复|回答)|(?:很?抱歉|对不起)[，,]?需要更多步骤.{0,20}?",
         "(?:智能体|代理|模型)?因?(?:已?达到|超过)最大(?:迭代|循环|调用)次数.{0,20}?",
@@ -208,9 +206,6 @@ OFFERS: Final = lazy_pattern(
         r"i(?:['’]?d| would) (?:recommend|suggest|advise|be happy|be glad|need)\b",
         r"i (?:recommend|suggest)\b",
         r"(?:(?:i['’]?m|i am) )?(?:happy|glad|here) to\b",
-        r"enjoy (?:your|the) (?:\w+ ){0,2}?(?:visit|stay|trip|day|meal|evening|weekend|time"
-        r"|tour|journey|reading)\W{0,4}\Z",
-        r"let(?:['’]s| us) (?:break|look|go|take|walk|dive|start|begin)\b[^.!?]{0,60}\W{0,4}\Z",
         r"i(?:['’]ve| have)? (?:carefully )?(?:reviewed|read|searched|checked|analy[sz]ed"
         rf"|looked (?:at|through)) (?:\w+ ){{0,3}}?{_SOURCES}\b[^.!?\d]{{0,30}}\W{{0,4}}\Z",
         r"(?:could|can|would) you (?:please )?(?:provide|share|clarify|rephrase|tell)\b",
@@ -220,13 +215,11 @@ OFFERS: Final = lazy_pattern(
         "如果?有?(?:您|你)?.{0,16}?(?:请|欢迎|随时|告诉)",
         "(?:如|如果|若|假如|要是)?(?:您|你)?(?:也|还|能够?|可以|愿意|方便|建议){0,3}(?:您|你)?(?:再)?"
         f"(?:提供|补充|给出|分享|告知|说明|上传|有|需要?){_CHINESE_MORE}",
-        "(?:麻烦|烦请|劳烦)(?:您|你)?(?:再|进一步)?(?:提供|补充|告诉|告知|说明)",
         "我?(?:们)?(?:会|将|也)?(?:很|非常|十分)?(?:乐意|乐于|尽力|尽量)[^。！？]{0,10}?(?:帮|协助|[回解]答|服务)",
         "(?:请|建议|(?:您|你)?可以?(?:能)?)(?:您|你)?(?:还|进一步|另行|需要|尝试){0,2}"
         "(?:咨询|参考|查阅|查询|联系|提供|告诉|随时|访问|补充|核实|查看)",
         "欢迎|(?:以上|上述)[^。！？，,]{0,16}?(?:介绍|内容|回答|说明|总结|要点|信息|全部)"
         r"(?:[，,]?仅供(?:您|你)?参考)?\W{0,4}\Z",
-        "(?:让|请?允许)?我们?(?:来)?(?:一步一步|逐步|一起|逐一)(?:来|地)?(?:看|分析|说明|梳理)",
         "我(?:已经?)?(?:仔细)?(?:查阅|阅读|检索|查看|分析|浏览)了?(?:一下)?[^。！？，,]{0,10}?"
         rf"{CHINESE_SOURCES}\W{{0,4}}\Z",
     )

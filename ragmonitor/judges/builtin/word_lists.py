@@ -59,36 +59,32 @@ GRANTS: Final = words(
 OPPOSITES: Final = _pairs(
     """
     increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
-    profit/loss more/less most/least higher/lower high/low above/below before/after
-    first/last early/late earlier/later start/end begin/end open/close accept/reject
-    approve/reject allow/prohibit allow/forbid allow/ban available/unavailable
-    support/oppose agree/disagree
-    include/exclude enable/disable up/down upward/downward positive/negative true/false
-    male/female man/woman husband/wife father/mother son/daughter brother/sister north/south
-    east/west northern/southern eastern/western left/right old/young older/younger
-    oldest/youngest large/small larger/smaller largest/smallest big/small bigger/smaller
-    long/short longer/shorter longest/shortest hot/cold warm/cool strong/weak
+    profit/loss more/less most/least higher/lower high/low start/end begin/end open/close
+    accept/reject approve/reject allow/prohibit allow/forbid allow/ban available/unavailable
+    support/oppose agree/disagree include/exclude enable/disable up/down upward/downward
+    positive/negative true/false male/female man/woman husband/wife father/mother son/daughter
+    brother/sister north/south east/west northern/southern eastern/western left/right old/young
+    older/younger oldest/youngest large/small larger/smaller largest/smallest big/small
+    bigger/smaller long/short longer/shorter longest/shortest hot/cold warm/cool strong/weak
     stronger/weaker fast/slow faster/slower best/worst better/worse good/bad cheap/expensive
     easy/difficult simple/complex success/failure succeed/fail safe/dangerous legal/illegal
     possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried
     present/absent maximum/minimum majority/minority import/export buy/sell bought/sold
-    borrow/lend public/private domestic/foreign internal/external inside/outside major/minor
-    guilty/innocent alive/dead love/hate remember/forget arrive/depart ancient/modern
-    odd/even same/different
+    borrow/lend public/private domestic/foreign internal/external major/minor guilty/innocent
+    alive/dead love/hate remember/forget arrive/depart ancient/modern odd/even same/different
     """
 )
 """English pairs: one in the answer and the other in its source is a contradiction."""
 
 CHINESE_OPPOSITES: Final = _pairs(
     """
-    增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌
-    闭馆/开馆 闭馆/开放 关门/开门 停业/营业 休息/营业 闭馆/营业 关门/营业 休馆/开放
-    领涨/领跌 盈利/亏损 高于/低于 大于/小于 多于/少于 早于/晚于 之前/之后 以前/以后
-    以上/以下 支持/反对 同意/拒绝 接受/拒绝 成功/失败 赢得/输掉 胜利/失败
-    开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子
-    儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次
-    第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险
-    有效/无效 正确/错误 积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足 同比增长/同比下降
+    增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌 闭馆/开馆
+    闭馆/开放 关门/开门 停业/营业 休息/营业 闭馆/营业 关门/营业 休馆/开放 领涨/领跌 盈利/亏损
+    高于/低于 大于/小于 多于/少于 早于/晚于 支持/反对 同意/拒绝 接受/拒绝 成功/失败 赢得/输掉
+    胜利/失败 开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子
+    儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次 第一/最后
+    东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险 有效/无效 正确/错误
+    积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足
     """
 )
 

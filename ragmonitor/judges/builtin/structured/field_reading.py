@@ -372,7 +372,7 @@ def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) 
 
 def _of_value(clause: Clause, mention: Mention, fact: Fact) -> Outcome:
     """Return whether a clause gives another value than a field has, in the words of another row."""
-    others = [other for other in mention.group if other.key == fact.key]
+    others = [other for other in mention.group if other.column[-1:] == fact.column[-1:]]
     if any(each in clause.phrases for other in others for each in other.phrases):
         return Outcome.CONTRADICTS
     if fact.phrases[0].count("|") >= 3:
@@ -397,7 +397,7 @@ def _read_hours(clause: Clause, table: FieldTable, reading: FieldReading) -> Non
     if table.schedules:
         _read_schedules(clause, table, reading, times)
     facts = [fact for mention in clause.mentions for fact in mention.facts if fact.times]
-    if times and len({fact.key for fact in facts}) == 1:
+    if times and len({fact.column[-1:] for fact in facts}) == 1:
         known = [time for fact in facts for time in fact.times]
         agrees = any(time.equals(other) for time in clause.times for other in known)
         outcome = Outcome.SUPPORTS if agrees else Outcome.CONTRADICTS

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
@@ -123,18 +122,23 @@ def numbers_of(text: str, found: Sequence[Term]) -> list[Number]:
 
 
 class Value(NamedTuple):
-    """What the value of a cell reads as, see `Fact`."""
+    """What the value of a cell reads as."""
 
     truth: bool | None = None
+    """What a value that affirms or denies says."""
     is_null: bool = False
+    """Whether it has no value."""
     numbers: Sequence[Number] = ()
     times: Sequence[hours.Time] = ()
     phrases: Sequence[str] = ()
+    """The value, and the parts of it."""
 
 
 @lru_cache(maxsize=4_096)
 def value_of(value: Scalar) -> Value:
-    """Return what a short value reads as: the same ones come again and again."""
+    """Return what a value reads as: the same ones come again and again. A long one is prose."""
+    if isinstance(value, str) and len(value) > MAX_VALUE:
+        return Value()
     says = truth(value)
     if value is None or str(value).strip().lower() in words.NULL:
         return Value(says, is_null=True)
@@ -148,33 +152,30 @@ def value_of(value: Scalar) -> Value:
     return Value(says, False, numbers, times, phrases)
 
 
-@dataclass(slots=True, eq=False)
 class Fact:
-    """One cell, the words that speak of it, and what its value reads as."""
+    """One cell, the words that speak of it, and what its value reads as, see `Value`."""
 
-    row: Place | None
-    key: str
-    path: str
-    value: Scalar
-    said: frozenset[str]
-    """The words by which it is spoken of."""
-    column: tuple[str, ...] = ()
-    is_count: bool = False
-    """Whether it is the number of items of a list."""
-    truth: bool | None = None
-    """What a value that affirms or denies says."""
-    is_null: bool = False
-    """Whether it has no value."""
-    numbers: Sequence[Number] = ()
-    times: Sequence[hours.Time] = ()
-    phrases: Sequence[str] = ()
-    """The value, and the parts of it."""
+    def __init__(
+        self,
+        row: Place | None,
+        path: str,
+        value: Scalar,
+        said: Iterable[str],
+        column: tuple[str, ...] = (),
+    ) -> None:
+        """Read a cell of a row.
 
-    def __post_init__(self) -> None:
-        """Read the value."""
-        if not isinstance(self.value, str) or len(self.value) <= MAX_VALUE:
-            read = value_of(self.value)
-            self.truth, self.is_null, self.numbers, self.times, self.phrases = read
+        Args:
+            row: The row; None: it is of none.
+            path: The names of the row, the objects around it, and the key.
+            value: What stands in it.
+            said: The words by which it is spoken of.
+            column: The keys that lead to it; without any it is the number of items of a list.
+        """
+        self.row, self.path, self.value, self.column = row, path, value, column
+        self.said = frozenset(said)
+        self.is_count = not column
+        self.truth, self.is_null, self.numbers, self.times, self.phrases = value_of(value)
 
     @property
     def label(self) -> str:
@@ -246,14 +247,9 @@ class FieldTable:
         for place, row in zip(places, records.rows, strict=True):
             table._add_row(place, row)
         for (holder, keys), count in records.counts.items():
-            fact = Fact(
-                row=places[holder] if holder >= 0 else None,
-                key="",
-                path=".".join(keys) or "items",
-                value=f"{count} items",
-                said=frozenset(key_words(keys[-1]).said if keys else ()),
-                is_count=True,
-            )
+            row = places[holder] if holder >= 0 else None
+            said = key_words(keys[-1]).said if keys else ()
+            fact = Fact(row, ".".join(keys) or "items", f"{count} items", said)
             table._add(fact)
         return table
 
@@ -283,7 +279,7 @@ class FieldTable:
             said, every, days = key_words(key)
             said = said or (key_words(container).said if container else ()) or every
             path = f"{place}.{key}" if place and key else place or key
-            fact = Fact(at, key, path, value, frozenset(said), (*row.keys, key))
+            fact = Fact(at, path, value, said, (*row.keys, key))
             self._add(fact)
             self._add_hours(fact, days, at.parent or at)
 
@@ -302,7 +298,7 @@ class FieldTable:
         if days and len(hours.times(value)) != 1:
             if not value or _is_of_hours(value):
                 self.schedules[owner].add(days, value or None, fact.path)
-        elif value and "hour" in (*fact.said, *key_words(fact.key).every):
+        elif value and "hour" in (*fact.said, *key_words(fact.column[-1]).every):
             named: tuple[int, ...] = ()
             for part in _SEGMENT.split(value):
                 named = tuple(day for each in hours.days(part) for day in each.days) or named
