@@ -136,16 +136,16 @@ def test_a_record_that_workers_died_of_is_given_up(monkeypatch):
     assert stream.state().open == 0
 
 
-def test_foreign_entries_are_buried_and_a_drained_worker_ends(caplog):
+def test_foreign_entries_are_given_up_and_a_drained_worker_ends(caplog):
     """Each is counted; one line says why."""
     stream = InMemoryStream()
     stream.put([b"", b"{}", b"\x00" * 40, encode(answers(1)[0]), b""])
     with caplog.at_level("WARNING"):
         work = Work(stream).drained()
     assert len(work.ids) == 1
-    assert stream.state().buried == 4
+    assert (stream.state().waiting, stream.state().open) == (0, 0)
     assert work.counted(framework="unknown", status="error") == 4
-    told = [each.getMessage() for each in caplog.records if "buried" in each.getMessage()]
+    told = [each.getMessage() for each in caplog.records if "given up" in each.getMessage()]
     assert len(told) == len(set(told)) <= 3
 
 

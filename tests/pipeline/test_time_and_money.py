@@ -75,8 +75,7 @@ def test_time_tokens_and_cost_are_observed(found):
 
 
 def test_quality_is_joined_to_them(found):
-    """By model, and by band of latency."""
+    """By model."""
     series, *_ = found
     rate = "ragmonitor_group_hallucination_rate"
     assert series[rate, "1h", "model", "mine"] == 0
-    assert series[rate, "1h", "latency_s", "below 1"] == 0

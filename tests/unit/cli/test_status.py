@@ -58,7 +58,7 @@ def test_a_fine_monitor_is_exit_code_0(monitored):
     assert result.exit_code == 0, result.output
     assert "0 of 9 alarms active" in result.stdout
     assert "all accounted for: 40 captured = 40 scored + 0 not scored" in result.stdout
-    assert "100 % of the answers" in result.stdout
+    assert "100 %, as asked" in result.stdout
     assert "newest incident: none" in result.stdout
     assert re.search(r"^  hallucination +contract +0 % ", result.stdout, re.MULTILINE)
     assert len(result.stdout.splitlines()) <= 40
@@ -127,11 +127,12 @@ def test_watching_ends_with_ctrl_c_and_shows_answers_that_come(monitored):
     assert "answers: " in "".join(seen)
 
 
-def test_the_share_that_is_judged_and_the_budget_are_shown():
+def test_a_budget_that_permits_less_than_was_asked_is_shown():
     """And an answer without an outcome is not passed over."""
     budget = {"unit": "usd", "per": "day"}
     series = [
         ("ragmonitor_judge_sampling_rate", {"judge": "m"}, 0.039),
+        ("ragmonitor_judge_max_sampling_rate", {"judge": "m"}, 1.0),
         ("ragmonitor_arrivals_per_second", {}, 3.9),
         ("ragmonitor_judge_cost_usd_total", {"judge": "m"}, 0.2),
         ("ragmonitor_budget_limit", budget, 5.0),
@@ -149,7 +150,7 @@ def test_the_share_that_is_judged_and_the_budget_are_shown():
         "series": [{"name": name, "labels": x, "value": value} for name, x, value in series],
     }
     text = "\n".join(lines([record], is_complete=False))
-    assert "sampling (m): 3.9 % of the answers, at 3.9 answers/s" in text
+    assert "the budget permits 3.9 % at 3.9 answers/s; asked: 100 %" in text
     assert "$0.2 spent since the start; budget: $5 per day, of which $4.8" in text
     assert "NOT ALL ACCOUNTED FOR: 10 captured = 2 scored + 1 under way + 7 not scored" in text
     assert "dropped: 3 (queue_full 3)" in text

@@ -283,6 +283,7 @@ def test_the_readings_say_what_is_going_on(clock):
     judge, unit = ("judge", "m"), ("unit", "tokens")
     assert found.keys() == {
         ("ragmonitor_judge_sampling_rate", (judge,)),
+        ("ragmonitor_judge_max_sampling_rate", (judge,)),
         ("ragmonitor_arrivals_per_second", ()),
         ("ragmonitor_judge_expected_cost", (judge, unit)),
         ("ragmonitor_budget_level", (unit, ("per", "day"))),
