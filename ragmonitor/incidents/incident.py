@@ -274,8 +274,8 @@ class Incident(Part):
             parts = tuple(map(Suspect.model_validate, found.parts)) or parts
             events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
             update |= {"parts": parts, "events": tuple(events)}
-            if found.shift is not None:
-                update["shift"] = Shift(**found.shift._asdict())
+            shift = found.shift
+            update["shift"] = None if shift is None else Shift(**shift._asdict())
         kind: CauseKind = "unknown"
         name = ""
         if check is not None and check.cause == "judge":

@@ -6,20 +6,23 @@ anew.
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
+
+from pydantic import SecretStr
 
 from ragmonitor.evaluators import table
 from ragmonitor.export import EXPORTERS
+from ragmonitor.export.content import PROCESS_KEY
 from ragmonitor.runtime.imports import imported
 from ragmonitor.settings import Settings
 
 UNIX: Final = "unix:"
 """Begins the address of a worker that all processes of a machine share."""
+_PLAIN: Final = str | int | float | None
 
 
 def objects_of(settings: Settings) -> Iterator[tuple[str, Any]]:
@@ -46,50 +49,59 @@ def _module_of(value: Any) -> str:
     return str(getattr(value, "__module__", None) or type(value).__module__)
 
 
-def made_by(value: Any) -> tuple[Any, ...]:
+def made_by(value: Any) -> dict[str, Any]:
     """Return by what a worker has the same object: its place, or class and arguments; empty: none.
 
     The arguments are those of an exporter of ours.
     """
     arguments = getattr(value, "arguments", None) if type(value) in EXPORTERS.values() else None
     if arguments:
-        return type(value), arguments
+        return {"exporter": type(value).__name__, "arguments": _plain(arguments)}
     module = _module_of(value)
     names = vars(sys.modules.get(module, os)) if module != "__main__" else {}
-    return next(((f"{module}:{name}",) for name, each in names.items() if each is value), ())
+    return next(({"place": f"{module}:{n}"} for n, each in names.items() if each is value), {})
 
 
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, objects: dict[int, tuple[Any, ...]]) -> None:
-        super().__init__(file)
-        self._objects = objects
-
-    def persistent_id(self, value: Any) -> Any:
-        return self._objects.get(id(value))
-
-
-class _Unpickler(pickle.Unpickler):
-    def persistent_load(self, made_by: Any) -> Any:
-        first, *arguments = made_by
-        return first(**arguments[0]) if arguments else imported(first)
+def _plain(value: Any) -> Any:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, _PLAIN) else made_by(value)
 
 
-def described(settings: Settings) -> bytes:
-    """Return the settings as bytes, for a worker of ours: nobody has a reason to stay."""
-    objects = {id(value): made_by(value) for _, value in objects_of(settings)}
-    names = tuple(entry.name for entry in table.select(settings.evaluators))
-    file = io.BytesIO()
-    # The functions come with the names of evaluators: their import registers them.
-    whole = settings.model_copy(update={"evaluators": names}), _evaluators(settings)
-    _Pickler(file, objects).dump(whole)
-    return file.getvalue()
+def described(settings: Settings) -> dict[str, Any]:
+    """Return the settings as plain values, for a worker of ours: nobody has a reason to stay."""
+    values = _plain(settings.model_dump())
+    values["evaluators"] = [entry.name for entry in table.select(settings.evaluators)]
+    # Both processes may put hashes of one text into a trace.
+    values["content"]["hash_key"] = values["content"]["hash_key"] or PROCESS_KEY.hex()
+    return {"settings": values, "imports": [*map(made_by, _evaluators(settings))]}
 
 
-def restored(data: bytes) -> Settings:
+def restored(told: Mapping[str, Any]) -> Settings:
     """Return the settings that `described` has made of those of the monitor that started us.
 
     Raises:
-        RagMonitorError: Something cannot be imported here.
+        RagMonitorError: Something cannot be imported here, or carried out.
     """
-    settings: Settings = _Unpickler(io.BytesIO(data)).load()[0]
-    return settings
+    for each in told["imports"]:  # it registers the evaluator
+        _made(each)
+    return Settings(**_made(told["settings"]))
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_made, value))
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"place"}:
+        return imported(value["place"])
+    if value.keys() == {"exporter", "arguments"}:
+        by_name = {each.__name__: each for each in EXPORTERS.values() if isinstance(each, type)}
+        return by_name[value["exporter"]](**value["arguments"])
+    return {key: _made(each) for key, each in value.items()}

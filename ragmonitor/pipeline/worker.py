@@ -11,7 +11,6 @@ import errno
 import itertools
 import logging
 import os
-import pickle
 import signal
 import socket
 import threading
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from prometheus_client.metrics_core import Metric
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.carried_settings import restored
@@ -188,15 +188,25 @@ class Session:
             closed = [self._closed.popleft() for _ in range(len(self._closed))]
             while self._owns and waiting_logs:
                 logs.append(waiting_logs.popleft())
-            news = {"closed": closed, "logs": logs, "state": state, "done": done}
-            self.channel.send(pickle.dumps(("news", news)))
+            self.channel.tell("news", closed, logs, state, done)
 
     def _state(self) -> tuple[Any, ...]:
         back = self.back
-        families = pickle.dumps([*back.registry.collect()])
         newest = back.newest() if self._owns else None
-        addresses = back.metrics_url, back.ui_url
-        return tuple(back.alarms), *addresses, back.destination(), families, newest
+        return (
+            *(tuple(back.alarms), back.metrics_url, back.ui_url, back.destination()),
+            [*map(_plain, back.registry.collect())],
+            None if newest is None else (newest.interaction, wire.without_interaction(newest)),
+        )
+
+
+def _plain(family: Metric) -> tuple[Any, ...]:
+    """Return a family of series as plain values."""
+    samples = [
+        (each.name, each.labels, each.value, each.timestamp, each.exemplar and tuple(each.exemplar))
+        for each in family.samples
+    ]
+    return family.name, family.documentation, family.type, family.unit, samples
 
 
 waiting_logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
@@ -225,12 +235,12 @@ class Traces:
     def _call(self, method: str, *args: object) -> Any:
         channel = self.channel
         if channel is None:
-            return getattr(self._own, method)(*args)
+            return None
         number, reply = next(self._numbers), Future[Any]()
         self._awaited[number] = reply
         try:
             with suppress(ChannelError, TimeoutError):
-                channel.send(pickle.dumps(("traces", (number, method, args))))
+                channel.tell(method, number, *args)
                 return reply.result(EMIT_S)
         finally:
             self._awaited.pop(number, None)
@@ -243,15 +253,24 @@ class Traces:
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the trace, and return its root's reference."""
-        return msgspec.convert(self._call("emit", interaction, reports), SpanReference | None)
+        if self.channel is None:
+            return self._own.emit(interaction, reports)
+        told = [wire.without_interaction(each) for each in reports]
+        return msgspec.convert(self._call("emit", interaction, told), SpanReference | None)
 
     def export(self, report: Report) -> None:
         """Emit a late report."""
-        self._call("export", report)
+        if self.channel is None:
+            self._own.export(report)
+        else:
+            self._call("late", report.interaction, wire.without_interaction(report))
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
-        self._call("feedback", joined)
+        if self.channel is None:
+            self._own.feedback(joined)
+        else:
+            self._call("said", joined)
 
 
 def be_child(descriptor: int) -> None:
@@ -271,8 +290,7 @@ def be_child(descriptor: int) -> None:
         with contained("worker"):
             _serve_parent(channel, frames)
         with suppress(ChannelError):
-            news = {"closed": (), "logs": [*waiting_logs], "state": None, "done": ()}
-            channel.send(pickle.dumps(("news", news)))
+            channel.tell("news", (), [*waiting_logs], None, ())
     finally:
         os._exit(0)  # threads of client libraries must not keep it
 

@@ -1,14 +1,13 @@
 """Sends answers to a worker over a socket: a child of the monitor's own, or a shared one.
 
-A frame is its length in four bytes, and bytes. A monitor sends bytes of `ragmonitor.runtime.wire`,
-records and messages. A worker sends pickles of messages: it is this user's, as its socket is.
+A frame is its length in four bytes, and bytes of `ragmonitor.runtime.wire`: a monitor sends records
+and messages, a worker messages.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-import pickle
 import queue
 import socket
 import subprocess
@@ -22,9 +21,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from opentelemetry import context
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Exemplar, Sample
 
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.build import stages_of, traces_of
@@ -32,8 +33,9 @@ from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
 from ragmonitor.pipeline.sender import TICK_S, AgainError, Call, Sender
-from ragmonitor.records import Cause, Report, Status
+from ragmonitor.records import AlarmState, Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
+from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.settings import ServerSettings, Settings
@@ -61,13 +63,38 @@ class Channel:
         """Read nothing yet."""
         sock.settimeout(None)
         self._socket = sock
+        self._identity = self._found()
         self._sending = threading.Lock()
         self._is_read = False
         self.is_open = True
 
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = os.fstat(self._socket.fileno())
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _let_go(self) -> None:
+        """Close the socket, unless its number is another descriptor's by now."""
+        if self._found() == self._identity:
+            self._socket.close()
+        else:
+            self._socket.detach()
+
     def send(self, data: bytes) -> None:
-        """Send bytes; waits while the other side does not read. Raises `ChannelError`."""
+        """Send bytes; waits while the other side does not read. Raises `ChannelError`.
+
+        An application may close all descriptors, as daemons do, and open a file of its own under
+        the same number: nothing is written there.
+        """
         with self._sending:
+            if self._found() != self._identity:
+                if self.is_open:
+                    self.is_open = False
+                    self._let_go()
+                    record_problem("worker", "the application has closed the socket of its worker")
+                raise ChannelError("the socket was closed")
             try:
                 self._socket.sendall(len(data).to_bytes(HEADER_BYTES) + data, _FLAGS)
             except BaseException as error:
@@ -92,7 +119,7 @@ class Channel:
         finally:
             self.close()
             with self._sending:
-                self._socket.close()
+                self._let_go()
 
     def _read(self, length: int) -> bytes | None:
         """Return so many bytes; None: the other side is gone."""
@@ -112,11 +139,11 @@ class Channel:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         if not self._is_read:  # else who reads closes it
-            self._socket.close()
+            self._let_go()
 
     def forget(self) -> None:
         """Close a forked child's copy of this end; the connection stays the parent's."""
-        self._socket.close()
+        self._let_go()
         self.is_open = False
 
 
@@ -170,14 +197,16 @@ class Line:
         for number in numbers:
             self._bytes -= self.open.pop(number, (None, 0))[1]
 
-    def listen(self, handle: Callable[[Line, Any], object], gone: Callable[[], object]) -> None:
+    def listen(
+        self, handle: Callable[[Line, str, Sequence[Any]], object], gone: Callable[[], object]
+    ) -> None:
         """Start to read what the worker says, until it is gone. Raises `RuntimeError`."""
 
         def work() -> None:
             context.attach(context.set_value("suppress_instrumentation", True))
             for data in self.channel.frames():
                 with contained("worker"):
-                    handle(self, pickle.loads(data))  # noqa: S301 - of our own process, or user
+                    handle(self, *wire.decode_message(data))
             gone()
 
         threading.Thread(target=work, name="ragmonitor-replies", daemon=True).start()
@@ -284,8 +313,8 @@ class WorkerSender(Sender):
         self._deaths = 0
         self._errors = Counter(guard.errors)
         self._newest: Report | None = None
-        self._known_families = b""
-        """Every series, as the worker gave them last: a pickle."""
+        self._known_families: Sequence[Any] = ()
+        """Every series, as the worker gave them last."""
         self._destination = ""
         self._numbers = itertools.count(1)
         self._awaited: dict[int, Future[bool]] = {}
@@ -339,9 +368,7 @@ class WorkerSender(Sender):
         with shielded("count"):
             if self._line is None or not self._line.is_heard:
                 self.ledger.count_notes()
-        known = self._known_families
-        families = pickle.loads(known) if known else []  # noqa: S301 - as in `Line.listen`
-        return _summed(families, self._meters.registry.collect())
+        return _summed(_metrics(self._known_families), self._meters.registry.collect())
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -366,7 +393,7 @@ class WorkerSender(Sender):
                     told = described(self._settings)
                     line = line_to_child(self._settings.service)
                 else:
-                    line, told = line_to(self._address), b""
+                    line, told = line_to(self._address), {}
             try:
                 line.listen(self._handle, lambda: self._wakes.put(None))
                 line.channel.tell("begin", self._settings.service, told, self._deaths)
@@ -395,7 +422,7 @@ class WorkerSender(Sender):
                     self.ledger.note_refused(*owed, cause)
         if cause is Cause.INTERNAL_ERROR:
             self._deaths += 1
-            self._known_families = b""
+            self._known_families = ()
             ended = "the worker has gone" if status is None else f"the worker ended ({status})"
             record_problem(
                 "worker",
@@ -479,29 +506,45 @@ class WorkerSender(Sender):
 
     # --- from the worker ------------------------------------------------------------------------
 
-    def _handle(self, line: Line, message: tuple[str, Any]) -> None:
-        """Take what the worker says: of answers and numbers, or a call that emits traces here."""
-        name, told = message
-        if name == "traces":
-            number, method, args = told
-            reference = None
+    def _handle(self, line: Line, name: str, told: Sequence[Any]) -> None:
+        """Take what the worker says: of answers and numbers, or what is to be emitted here."""
+        if name != "news":
+            number, reference = told[0], None
             with contained("export"):
-                reference = getattr(self._traces, method)(*args)
+                reference = self._emitted(name, *told[1:])
             with suppress(ChannelError):
                 line.channel.tell("emitted", number, reference)
             return
-        line.close(told["closed"])
-        for level, text in told["logs"]:
+        closed, logs, state, requests = told
+        line.close(closed)
+        for level, text in logs:
             logger.log(level, "%s", text)
-        if (state := told["state"]) is not None:
-            self.alarms, self.metrics_url, self.ui_url, self._destination = state[:4]
-            self._known_families, self._newest = state[4:]
+        if state is not None:
+            alarms, self.metrics_url, self.ui_url, self._destination, families, newest = state
+            self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
+            self._known_families = families
+            self._newest = None if newest is None else _report(*newest)
         if not line.is_heard:
             line.is_heard = True
             self._wakes.put(None)
-        for number, is_done in told["done"]:
+        for number, is_done in requests:
             if (done := self._awaited.pop(number, None)) is not None:
                 done.set_result(is_done)
+
+    def _emitted(self, name: str, first: Any, told: Any = None) -> SpanReference | None:
+        """Emit by the application's own provider of traces; return the reference of a new trace."""
+        if name == "said":
+            self._traces.feedback(msgspec.convert(first, JoinedFeedback))
+        elif name == "late":
+            self._traces.export(_report(first, told))
+        else:
+            interaction = msgspec.convert(first, Interaction)
+            reports = [
+                wire.report_of(msgspec.convert(each, wire.report_shape()), interaction)
+                for each in told
+            ]
+            return self._traces.emit(interaction, reports)
+        return None
 
     # --- forks ----------------------------------------------------------------------------------
 
@@ -513,6 +556,24 @@ class WorkerSender(Sender):
             line.channel.forget()
             if line.child is not None:
                 line.child.poll()  # finds out that it is no child of ours, so that nobody warns
+
+
+def _report(interaction: Any, told: Any) -> Report:
+    """Return the report of plain values."""
+    read = msgspec.convert(told, wire.report_shape())
+    return wire.report_of(read, msgspec.convert(interaction, Interaction))
+
+
+def _metrics(families: Sequence[Any]) -> list[Metric]:
+    """Return the families of plain values."""
+    metrics = []
+    for *named, samples in families:
+        metric = Metric(*named)
+        for name, labels, value, timestamp, exemplar in samples:
+            there = None if exemplar is None else Exemplar(*exemplar)
+            metric.samples.append(Sample(name, labels, value, timestamp, there))
+        metrics.append(metric)
+    return metrics
 
 
 def _summed(families: Sequence[Metric], own: Iterable[Metric]) -> list[Metric]:

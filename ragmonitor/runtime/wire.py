@@ -7,24 +7,28 @@ do not know.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_type_hints
 
 import msgspec
 
-from ragmonitor.records import Interaction
+from ragmonitor.records import Cause, Interaction, JudgeIdentity, Report, Scored, Unscored
 from ragmonitor.runtime.errors import WireError
 
 VERSION: Final = 1
 """The version that is written; those before and after it are read as well."""
 MAX_BYTES: Final = 4 * 2**20
 """Bytes of a record. A longer one is refused by writer and reader."""
+MAX_MESSAGE_BYTES: Final = 2**26
+"""Likewise of a message: it may hold every series, or an interaction with its reports."""
 HEADER_BYTES: Final = 4
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1
 
 Kind = Literal[b"i", b"m"]
 """An `Interaction`, or a message: a name with arguments."""
+_MOST: Final[dict[Kind, int]] = {b"i": MAX_BYTES, b"m": MAX_MESSAGE_BYTES}
 
 
 def encode(interaction: Interaction) -> bytes:
@@ -75,8 +79,8 @@ def _encoded(kind: Kind, record: Any) -> bytes:
         body = _ENCODER.encode(record)
     except (ValueError, OverflowError, TypeError) as error:
         raise WireError(f"a record cannot be written: {type(error).__name__}") from None
-    if len(body) > MAX_BYTES:
-        raise WireError(f"a record of {len(body)} bytes; the limit is {MAX_BYTES}")
+    if len(body) > (most := _MOST[kind]):
+        raise WireError(f"a record of {len(body)} bytes; the limit is {most}")
     return bytes((_MAGIC, kind[0], VERSION, 0)) + body
 
 
@@ -91,8 +95,8 @@ def _decoded(kind: Kind, data: bytes, shape: Any) -> Any:
     if data[3]:
         raise WireError("a record with an unknown flag: update this side")
     body = memoryview(data)[HEADER_BYTES:]
-    if len(body) > MAX_BYTES:
-        raise WireError(f"a record of {len(body)} bytes; the limit is {MAX_BYTES}")
+    if len(body) > (most := _MOST[kind]):
+        raise WireError(f"a record of {len(body)} bytes; the limit is {most}")
     try:
         return _decoder(shape).decode(body)
     # Beside the library's own: what a text, a key of a map or a depth can be wrong in.
@@ -106,3 +110,52 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 @cache
 def _decoder(shape: Any) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(shape)
+
+
+# --- reports, in messages -----------------------------------------------------------------------
+
+
+class Evaluated(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A `Scored` or an `Unscored`: only one of them has a cause."""
+
+    evaluator: str
+    judge: JudgeIdentity
+    score: float | None = None
+    explanation: str = ""
+    cause: Cause | None = None
+    detail: str = ""
+
+    def evaluation(self) -> Scored | Unscored:
+        """Return the one that it is. Raises `ValueError`: it is neither."""
+        name, judge = self.evaluator, self.judge
+        if self.cause is not None:
+            return Unscored(evaluator=name, judge=judge, cause=self.cause, detail=self.detail)
+        if self.score is None:
+            raise ValueError("an evaluation has neither a score nor a cause")
+        return Scored(evaluator=name, judge=judge, score=self.score, explanation=self.explanation)
+
+
+@cache
+def report_shape() -> type[msgspec.Struct]:
+    """Return `Report` with evaluations of one type, since the library tells no two apart."""
+    hints = get_type_hints(Report) | {"evaluations": tuple[Evaluated, ...]}
+    members: list[Any] = [
+        (each.name, hints[each.name], *(() if each.default is MISSING else (each.default,)))
+        for each in _OF_REPORT
+    ]
+    return msgspec.defstruct("_Report", members, kw_only=True)
+
+
+def report_of(read: msgspec.Struct, interaction: Interaction) -> Report:
+    """Return the report of such a value. Raises `ValueError`: an evaluation is none."""
+    values = {name: getattr(read, name) for name in read.__struct_fields__}
+    values["evaluations"] = tuple([each.evaluation() for each in values["evaluations"]])
+    return Report(interaction=interaction, **values)
+
+
+def without_interaction(report: Report) -> dict[str, Any]:
+    """Return a report for a message that has its interaction beside it."""
+    return {each.name: getattr(report, each.name) for each in _OF_REPORT}
+
+
+_OF_REPORT: Final = tuple(each for each in fields(Report) if each.name != "interaction")

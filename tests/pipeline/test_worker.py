@@ -136,7 +136,8 @@ def test_settings_reach_a_worker_unchanged() -> None:
         state="/tmp/state",
         server={"ui": True, "token": "t" * 32},
     )
-    there = restored(described(settings))
+    _, (told,) = wire.decode_message(wire.encode_message("begin", described(settings)))
+    there = restored(told)
     for name in Settings.model_fields:
         if name not in ("evaluators", "content"):
             assert getattr(there, name) == getattr(settings, name)
@@ -371,6 +372,29 @@ def test_a_fault_at_any_step_loses_no_answer(step, error, monkeypatch) -> None:
     captured, found = sums(monitor)
     assert captured == found.total() == 4
     assert found["scored"] >= 1
+
+
+def test_a_descriptor_that_the_application_has_reused_is_not_written_to(tmp_path, caplog) -> None:
+    """A daemon closes all that is open; its own file gets our number, and none of our bytes."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(30)
+        line = sender(monitor)._line
+        assert line is not None
+        number = line.channel._socket.fileno()
+        with (tmp_path / "file").open("wb") as file:
+            os.dup2(file.fileno(), number)
+            for _ in range(3):
+                answer(monitor)
+            until("another worker is there", lambda: sender(monitor)._line not in {None, line})
+            assert monitor.flush(30)
+            os.fstat(number)  # it is the application's
+            os.close(number)
+        assert (tmp_path / "file").read_bytes() == b""
+        captured, found = sums(monitor)
+    assert captured >= found["scored"] >= 2
+    assert captured == found.total()
+    assert caplog.text.count("has closed the socket of its worker") == 1
 
 
 def test_bytes_that_are_no_frame_end_a_connection_and_no_more() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.causes import Mix
+from ragmonitor.causes.explanation import Shift
 from ragmonitor.incidents.incident_keeper import GRACE_S
 from ragmonitor.incidents.journal import KIND, MAX_AGE_S, MAX_INCIDENTS
 from ragmonitor.records import AlarmCause
@@ -92,7 +92,7 @@ def test_a_name_stays_when_the_evidence_fades():
     explain = Explained(document())
     scene = Scene(explain)
     scene.alarm(raised())
-    explain.found = Explained(is_everywhere=True, mix=("route", Mix(0.2, 0.8))).found
+    explain.found = Explained(is_everywhere=True, shift=Shift("route", 0.8)).found
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.named is not None
     assert scene.incident.named.name == "handbook.md"
