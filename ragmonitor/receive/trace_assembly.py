@@ -113,7 +113,7 @@ def _align_clocks(spans: dict[str, SpanRecord], held: Mapping[str, HeldSpan]) ->
     """
     moved_ns: dict[str, int] = {}
     depths = Ancestry({span_id: span.parent_id for span_id, span in spans.items()}).depths()
-    for span_id in sorted(spans, key=lambda each: depths[each]):
+    for span_id in sorted(depths, key=depths.__getitem__):
         span, own = spans[span_id], held.get(span_id)
         parent, caller = spans.get(span.parent_id), held.get(span.parent_id)
         if own is None or parent is None or caller is None:

@@ -92,7 +92,7 @@ def one_that_was_resumed(monitor, recorder):
     recorder.started("r", None, "chain", "qa", texts, thread="t")
     recorder.started("s", "r", "retriever", "search")
     recorder.ended("s", ["Blue sky."])
-    recorder.interrupted("s", "r")
+    recorder.interrupted("s")
     recorder.ended("r")
     recorder.started("r2", None, "chain", "qa", thread="t", resumes="t")
     recorder.started("m", "r2", "model", "llm")

@@ -113,8 +113,9 @@ def _missing_details(
                 continue
         is_date = term.kind == "date" or is_year(key, units.get(key, ""))
         reason: Reason = "name" if term.kind == "name" else "date" if is_date else "number"
-        has_another = term.kind == "name" or any(chunk.has_kind(key[0]) for chunk in best)
-        conflicts = is_borne and has_another
+        conflicts = is_borne and any(
+            chunk.has_name if term.kind == "name" else chunk.has_kind(key[0]) for chunk in best
+        )
         failed.append(FailedCheck(reason, surface_of(term), conflicts, frozenset({key})))
     return failed
 

@@ -130,6 +130,11 @@ class Chunk:
         """Its fields, if it is structured."""
         return FieldTable.read(self.records) if self.records else None
 
+    @cached_property
+    def has_name(self) -> bool:
+        """Whether a capital stands within one of its sentences."""
+        return _INNER_CAPITAL.search(self.text) is not None
+
     def has_kind(self, sign: str) -> bool:
         """Return whether it has a key that begins with a sign: `#` of numbers, `@` of times."""
         return any(str(key)[0] == sign for key in self.order)
@@ -229,6 +234,7 @@ class Chunk:
         return 2 * kept + 1_000 * cells
 
 
+_INNER_CAPITAL: Final = lazy_pattern("[a-z,] [A-Z]")
 _CHINESE_END: Final = lazy_pattern("(?<=[。！？；])|\n+|(?<=[.!?;])\\s+")
 
 

@@ -247,9 +247,9 @@ class FieldTable:
         for place, row in zip(places, records.rows, strict=True):
             table._add_row(place, row)
         for (holder, keys), count in records.counts.items():
-            row = places[holder] if holder >= 0 else None
+            above = places[holder] if holder >= 0 else None
             said = key_words(keys[-1]).said if keys else ()
-            fact = Fact(row, ".".join(keys) or "items", f"{count} items", said)
+            fact = Fact(above, ".".join(keys) or "items", f"{count} items", said)
             table._add(fact)
         return table
 
