@@ -8,9 +8,8 @@ import threading
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ragmonitor.receive.open_traces import FullError
+from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, request_of
-from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.guard import contained, record_error, record_problem
 
@@ -44,11 +43,11 @@ class KafkaReceiver:
 
     protocol = "OTLP over Kafka"
 
-    def __init__(self, intake: SpanIntake, url: str, service: str, *, max_bytes: int) -> None:
+    def __init__(self, traces: OpenTraces, url: str, service: str, *, max_bytes: int) -> None:
         """Begin to read.
 
         Args:
-            intake: Takes the requests.
+            traces: Takes the requests.
             url: `kafka://user:password@broker:9092,broker:9092/topic?property=value`; the
                 properties are librdkafka's.
             service: Names the group, `ragmonitor.receive.<service>`.
@@ -63,7 +62,7 @@ class KafkaReceiver:
         except ImportError:
             raise MissingExtraError("the client of Kafka", "kafka") from None
         topic, properties = _read_address(url)
-        self._intake, self._max_bytes = intake, max_bytes
+        self._traces, self._max_bytes = traces, max_bytes
         self.url = f"topic {topic}"
         """The topic that it reads, for people."""
         self._ending = threading.Event()
@@ -116,12 +115,12 @@ class KafkaReceiver:
                 request = request_of(
                     body, content_type=kind, encoding="", max_bytes=self._max_bytes
                 )
-                self._intake.take(request)
+                self._traces.take(request)
             except FullError:
                 self._ending.wait(RETRY_S)
                 continue
             except UnreadableBodyError as error:
-                self._intake.count("too_large" if error.status == 413 else "malformed")
+                self._traces.count("too_large" if error.status == 413 else "malformed")
                 record_problem("receive", f"a message of {self.url} cannot be read: {error}")
             is_taken = True
         if is_taken:

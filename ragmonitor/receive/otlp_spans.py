@@ -5,7 +5,6 @@ https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/pr
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -32,25 +31,10 @@ RESOURCE_ATTRIBUTES: Final = (
 """Those of a process that its interactions get as attributes."""
 MAX_VALUES: Final = 10_000
 """The values of one list of an attribute; further ones are not read."""
-_SAMPLING: Final = re.compile(r"(?:^|,)[ \t]*ot=([a-z0-9:;.]{1,256})[ \t]*(?:,|$)")
-"""The member of a trace state that OpenTelemetry's probability sampling writes."""
 _STATUS: Final[dict[int, Literal["unset", "ok", "error"]]] = {
     Status.STATUS_CODE_OK: "ok",
     Status.STATUS_CODE_ERROR: "error",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """The sender of a span: its resource."""
-
-    identity: int
-    """The identity of a process: two processes of one application differ in it, two requests of one
-    do not."""
-    attributes: dict[str, str]
-    """The attributes among `RESOURCE_ATTRIBUTES` that it has."""
-    size_bytes: int
-    """The memory that these take."""
 
 
 @dataclass(slots=True)
@@ -65,46 +49,41 @@ class HeldSpan:
     scope: str
     matches: bool
     """It follows a convention."""
-    process: Process = field(repr=False)
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory it takes, with what it shares with others, who may go before it."""
-        shared = sys.getsizeof(self.scope) + self.process.size_bytes
-        return len(self.data) + OVERHEAD_BYTES + shared
+    process: dict[str, str] = field(repr=False)
+    """The attributes among `RESOURCE_ATTRIBUTES` that its sender has."""
+    size_bytes: int
+    """About how much memory it takes, with what it shares with others, who may go before it."""
 
 
-def process_of(resource: Resource) -> Process:
-    """Return who sent the spans of a resource."""
-    attributes = {
+def process_of(resource: Resource) -> dict[str, str]:
+    """Return what is kept of who sent the spans of a resource."""
+    return {
         pair.key: text[:MAX_RESOURCE_CHARACTERS]
         for pair in resource.attributes
         if pair.key in RESOURCE_ATTRIBUTES and (text := text_in(plain(pair.value)))
     }
-    return Process(
-        hash(resource.SerializeToString(deterministic=True)),
-        attributes,
-        sum(map(sys.getsizeof, attributes.values())),
-    )
 
 
-def held_span(span: Span, scope: str, process: Process, *, matches: bool) -> HeldSpan:
+def held_span(span: Span, scope: str, process: dict[str, str], *, matches: bool) -> HeldSpan:
     """Return a span with sound ids as it is held.
 
     Args:
         span: The span.
         scope: The name of its scope: one object for all spans of it, as protobuf makes a new one
             whenever it is asked.
-        process: Its sender.
+        process: Its sender, as `process_of` returns it.
         matches: Whether it follows a convention.
     """
+    data = span.SerializeToString()
+    shared_bytes = sum(map(sys.getsizeof, (scope, *process.values())))
     return HeldSpan(
         span_id=span.span_id.hex(),
         parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else "",
-        data=span.SerializeToString(),
+        data=data,
         scope=scope,
         matches=matches,
         process=process,
+        size_bytes=len(data) + OVERHEAD_BYTES + shared_bytes,
     )
 
 
@@ -147,9 +126,8 @@ def span_record(held: HeldSpan) -> SpanRecord:
 
 
 def _trace_state(header: str) -> TraceState | None:
-    # What other systems write there nobody reads; the library logs what it does not like of it.
-    found = _SAMPLING.search(header)
-    return None if found is None else TraceState([("ot", found[1])])
+    # Only OpenTelemetry's probability sampling is read; the library logs what it likes not.
+    return TraceState.from_header([header]) if "ot=" in header else None
 
 
 def _context(trace_id: int, span_id: int, state: TraceState | None) -> SpanContext:

@@ -1,16 +1,15 @@
 """Finds the interactions among the spans of one trace, also where spans are missing.
 
 What has come over a network has gaps that spans of one's own process do not have: a parent that was
-never sent, a clock that is wrong.
+never sent. Times are read as they were sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ragmonitor.capture.span_readers import Ancestry, FinishedTree, SpanRecord, trees_of
+from ragmonitor.capture.span_readers import FinishedTree, SpanRecord, trees_of
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
 from ragmonitor.records import Interaction, Status
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE
@@ -65,14 +64,13 @@ def assembled(
     by_id = {span.span_id: span for span in held}
     spans = {span_id: span_record(span) for span_id, span in by_id.items()}
     _stand_in_for_missing(spans)
-    _align_clocks(spans, by_id)
     trees = trees_of(spans.values(), is_retrieval_tool=is_retrieval_tool)
     return [Received(tree, _attributes(tree, by_id)) for tree in trees]
 
 
 def _attributes(tree: FinishedTree, held: Mapping[str, HeldSpan]) -> Mapping[str, str]:
     root = held.get(tree.root.span_id) or held[tree.steps[0].span.span_id]
-    return root.process.attributes
+    return root.process
 
 
 def _stand_in_for_missing(spans: dict[str, SpanRecord]) -> None:
@@ -102,37 +100,3 @@ def _stand_in_for_missing(spans: dict[str, SpanRecord]) -> None:
             started_ns=min(span.started_ns for span in children),
             ended_ns=max(span.ended_ns for span in children),
         )
-
-
-def _align_clocks(spans: dict[str, SpanRecord], held: Mapping[str, HeldSpan]) -> None:
-    """Move the times of a process whose clock differs from that of the one that called it.
-
-    A call that begins before its caller does, or after its caller's end, is put in the middle of
-    it, and all that the same process did below it moves along (as Jaeger's clock skew adjuster:
-    https://github.com/jaegertracing/jaeger, internal/jptrace/sanitizer and adjuster/clockskew).
-    """
-    moved_ns: dict[str, int] = {}
-    depths = Ancestry({span_id: span.parent_id for span_id, span in spans.items()}).depths()
-    for span_id in sorted(spans, key=lambda each: depths[each]):
-        span, own = spans[span_id], held.get(span_id)
-        parent, caller = spans.get(span.parent_id), held.get(span.parent_id)
-        if own is None or parent is None or caller is None:
-            continue
-        if own.process.identity == caller.process.identity:
-            shift_ns = moved_ns.get(span.parent_id, 0)
-        elif parent.ended_ns and not parent.started_ns <= span.started_ns <= parent.ended_ns:
-            lasted_ns, room_ns = span.ended_ns - span.started_ns, parent.ended_ns
-            spare_ns = max(0, room_ns - parent.started_ns - lasted_ns)
-            shift_ns = parent.started_ns + spare_ns // 2 - span.started_ns
-        else:
-            shift_ns = 0
-        if shift_ns:
-            moved_ns[span_id] = shift_ns
-            spans[span_id] = _moved(span, shift_ns)
-
-
-def _moved(span: SpanRecord, shift_ns: int) -> SpanRecord:
-    times: dict[str, Any] = {"started_ns": max(0, span.started_ns + shift_ns)}
-    if span.ended_ns:
-        times["ended_ns"] = max(1, span.ended_ns + shift_ns)
-    return replace(span, **times)

@@ -214,12 +214,6 @@ _RULES = (
         bool,
     ),
     _rule(
-        "private_key",  # PuTTY's
-        "private-lines:",
-        rf"private-lines:[ ]?[0-9]{{1,3}}(?P<value>{_KEY_LINES}++)",
-        bool,
-    ),
-    _rule(
         "authorization",
         "authorization",
         r"authorization['\"]?\s{0,2}[:=]\s{0,2}['\"]?(?:[A-Za-z][\w-]{1,20}\s{1,4})?"
@@ -251,11 +245,6 @@ _RULES = (
         "password",  # of curl
         "-u",
         r"(?-i:-(?:u|-user))[ =]['\"]?(?!\d+:)[^\s:'\"]{1,64}+:(?P<value>[^\s'\"]{4,128}+)",
-    ),
-    _rule(
-        "password",  # in .netrc
-        "login",
-        r"login\s{1,3}\S{1,64}\s{1,3}password\s{1,3}(?P<value>\S{4,256}+)",
     ),
     _rule(
         "password",

@@ -10,9 +10,7 @@ from ragmonitor.receive import open_traces, receiver
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 from tests.support.receiving import (
     ANSWER,
-    BEGAN_NS,
     QUESTION,
-    SECOND_NS,
     TEXT,
     Receiving,
     answer,
@@ -68,19 +66,6 @@ def test_what_comes_twice_is_taken_once(here: Receiving) -> None:
     assert len(here.after(121)) == 1
     here.receiver.close()
     assert here.counted("ragmonitor_received_total", what="spans", outcome="duplicate") == 6
-
-
-def test_a_wrong_clock_does_not_turn_cause_and_effect_around(here: Receiving) -> None:
-    """The retriever's machine is an hour behind; its work is put inside of the call."""
-    called = span(2, 1, kind="", times=(2, 4))
-    found_there = retrieval(3, 2) | {"times": (-3597, -3596)}
-    here.take(called, model(5, 1), root(1))
-    here.take(found_there, **{"service.name": "search"})
-    (found,) = here.after(7)
-    (searched,) = found.retrievals
-    assert searched.started_ns == BEGAN_NS + int(2.5 * SECOND_NS)
-    assert searched.ended_ns - searched.started_ns == SECOND_NS
-    assert found.generations[0].started_ns == BEGAN_NS + 5 * SECOND_NS
 
 
 def test_spans_that_enclose_themselves_are_left_out(here: Receiving) -> None:

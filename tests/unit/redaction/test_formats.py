@@ -68,7 +68,7 @@ REPEATED = sorted(
         *(shape.begins.replace("\\", "") for shape in FORMATS),
         *("1//0a", "sk_a", "a.", "pat", "-us1", "AZDO", "a" * 31 + ".", "0" * 32 + "."),
         *("$2b$", "$argon2id$", "LS0tLS1CRUdJTi", "MTa.", "discord.com/api/", "hooks.slack.com/"),
-        *("password=", "password:", "password is ", "--password ", "login a password ", "密码："),
+        *("password=", "password:", "password is ", "--password ", "密码："),
         *("授权码＝", "<password>", 'password" value="', "password, value=", "DB_PASSWORD=a"),
         *(
             "cookie: ",
@@ -90,7 +90,7 @@ REPEATED = sorted(
             "identified by '",
         ),
         *("-u a:", "-u=", "--user a:", "://a", "://a:b", "https://aaaaaaaaaaaaaaaa1", "://:"),
-        *("private-lines: 1\n", "-----begin ", "-----BEGIN PRIVATE KEY-----", "a\\n", "AAAA1:"),
+        *("-----begin ", "-----BEGIN PRIVATE KEY-----", "a\\n", "AAAA1:"),
         *("token token ", "secret_key_", "pass_", "\t", "\n", " ", "1", "a1", "密", "İ"),
     }
 )
