@@ -38,9 +38,8 @@ MAX_ATTRIBUTES: Final = 12
 
 CauseKind = PartKind | Literal["judge", "everywhere", "unknown"]
 
-Occasion = Literal["raised", "named", "on", "cleared"]
-"""`named`: a cause is named for the first time; `on`: it is still on after the hours of the
-setting."""
+Occasion = Literal["raised", "named", "cleared"]
+"""`named`: a cause is named for the first time."""
 
 Name = Annotated[str, AfterValidator(lambda name: printable(name)[:MAX_NAME])]
 Text = Annotated[str, AfterValidator(lambda text: printable(text)[:MAX_TEXT])]
@@ -206,14 +205,11 @@ class Incident(Part):
 
     id: str = Field(pattern=r"^[0-9A-Za-z-]{1,80}$")
     service: Name
-    service_version: Name
     content: Content
     opened_s: float
     updated_s: float
     closed_s: float | None = None
     """None: it is open."""
-    noticed_s: float
-    """When somebody was last told of it."""
     alarms: tuple[IncidentAlarm, ...]
     check: AlarmCause | None = None
     parts: tuple[Suspect, ...] = ()

@@ -55,12 +55,10 @@ class IncidentKeeper(Exporter):
         journal: Journal,
         *,
         service: str,
-        service_version: str = "",
         explain: Explain | None = None,
         policy: ContentPolicy,
         is_judged: bool = True,
         notices: Notifier | None = None,
-        still_on_s: float = math.inf,
         now: Clock,
     ) -> None:
         """Begin; nothing is read yet.
@@ -68,26 +66,21 @@ class IncidentKeeper(Exporter):
         Args:
             journal: Where incidents are kept.
             service: Whose they are.
-            service_version: Its version.
             explain: Looks for what explains a rise; None: nobody does.
             policy: How texts of answers are kept.
             is_judged: A judge scores a sample; else the built-in judge's verdicts count.
             notices: Tells people; None: nobody is told.
-            still_on_s: After how long they are told again that it is on; infinite: never.
             now: Seconds since the epoch, by the store's clock.
         """
         self.journal = journal
         self._service = service
-        self._service_version = service_version
         self.explain = explain
         """May be set before the first alarm."""
         self._policy = policy
         self._role = "sampled" if is_judged else "builtin"
         self._notices = notices
-        self._still_on_s = still_on_s
         self._now = now
-        self._suspects: dict[str, BadAnswer | Example | Report] = {}
-        """Quotes are worked out once an incident is open."""
+        self._suspects: dict[str, BadAnswer] = {}
         self._over: set[_Key] = set()
         """The alarms that this process, which evaluates them, has just cleared."""
         self._snapshot = Snapshot()
@@ -101,20 +94,27 @@ class IncidentKeeper(Exporter):
         assessment = report.assessment
         if report.role != self._role or assessment is None or not assessment.hallucinated:
             return
-        self._remember(report)
+        self._remember(report, assessment.finding_share)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Remember the answers behind an alarm; the numbers of now, which follow, say it is on."""
         for each in event.examples:
             if each.interaction.id not in self._suspects:
-                self._remember(each)
+                self._remember(each, each.badness)
         if not event.raised:
             self._over.add((event.signal, event.judge))
         self._due_s = min(self._due_s, 0.0)
 
-    def _remember(self, bad: Example | Report) -> None:
-        self._suspects.pop(bad.interaction.id, None)
-        self._suspects[bad.interaction.id] = bad
+    def _remember(self, bad: Example | Report, badness: float) -> None:
+        id_ = bad.interaction.id
+        self._suspects.pop(id_, None)
+        self._suspects[id_] = BadAnswer.of(
+            bad.interaction,
+            bad.assessment,
+            badness=badness,
+            policy=self._policy,
+            trace_id="" if bad.target is None else bad.target.trace_id,
+        )
         while len(self._suspects) > MAX_SUSPECTS:
             del self._suspects[next(iter(self._suspects))]
 
@@ -152,9 +152,7 @@ class IncidentKeeper(Exporter):
                 return
             after = self._opened(alarms, now_s) if before is None else before
             after = self._updated(after.with_alarms(alarms, now_s), now_s)
-            occasion = self._occasion(before, after, now_s)
-            if occasion is not None:
-                after = after.model_copy(update={"noticed_s": now_s})
+            occasion = _occasion(before, after)
             if after == before:
                 return
             if self.journal.replace(kept, after):
@@ -196,11 +194,9 @@ class IncidentKeeper(Exporter):
         return Incident(
             id=f"{raised}-{signal}",
             service=self._service,
-            service_version=self._service_version,
             content=self._policy.content,
             opened_s=alarm.raised_s,
             updated_s=0.0,
-            noticed_s=now_s,
             alarms=alarms,
             cause=NamedCause(kind="unknown", named_s=now_s),
         )
@@ -215,35 +211,16 @@ class IncidentKeeper(Exporter):
                     found = self.explain(leading.signal, incident.since_s)
             check = self._snapshot.cause or incident.check
             incident = incident.explained(check, found, now_s)
-        suspects = [self._quote(id_) for id_ in self._suspects]
-        fresh = [each for each in suspects if each.at_s >= incident.since_s]
-        return incident.with_answers(fresh)
+        since_s = incident.since_s
+        return incident.with_answers(e for e in self._suspects.values() if e.at_s >= since_s)
 
-    def _quote(self, id_: str) -> BadAnswer:
-        found = self._suspects[id_]
-        if isinstance(found, BadAnswer):
-            return found
-        badness = 0.0
-        if isinstance(found, Example):
-            badness = found.badness
-        elif found.assessment is not None:
-            badness = found.assessment.finding_share
-        quoted = self._suspects[id_] = BadAnswer.of(
-            found.interaction,
-            found.assessment,
-            badness=badness,
-            policy=self._policy,
-            trace_id="" if found.target is None else found.target.trace_id,
-        )
-        return quoted
 
-    def _occasion(self, before: Incident | None, after: Incident, now_s: float) -> Occasion | None:
-        """Return what people are to be told of; None: of nothing."""
-        if before is None:
-            return "raised"
-        if not after.is_open:
-            return "cleared"
-        nameless = ("unknown", "everywhere")
-        if before.cause.kind in nameless and after.cause.kind not in nameless:
-            return "named"
-        return "on" if now_s - after.noticed_s >= self._still_on_s else None
+def _occasion(before: Incident | None, after: Incident) -> Occasion | None:
+    """Return what people are to be told of; None: of nothing."""
+    if before is None:
+        return "raised"
+    if not after.is_open:
+        return "cleared"
+    nameless = ("unknown", "everywhere")
+    is_named = before.cause.kind in nameless and after.cause.kind not in nameless
+    return "named" if is_named else None

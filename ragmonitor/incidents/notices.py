@@ -71,7 +71,6 @@ class Notifier:
         self._receivers = [_plugin(url, n) for n, url in enumerate(urls, 1)]
         self._lost, self._clock = lost, clock
         self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
-        self._waiting: deque[tuple[str, str]] = deque()
         self._sending = threading.Lock()
         self._calls: list[Future[None]] = []
         self._page_url = page_url
@@ -79,30 +78,25 @@ class Notifier:
         self._language: Language = language
 
     def tell(self, occasion: Occasion, incident: Incident) -> None:
-        """Have every receiver told; of too many that wait the oldest gives way."""
+        """Have every receiver told; a notice too many is dropped."""
         now_s = self._clock()
         if len(self._sent_s) == MAX_PER_HOUR and now_s - self._sent_s[0] < HOUR_S:
             self._lose("notify_limited", f"more than {MAX_PER_HOUR} notices an hour")
             return
         self._sent_s.append(now_s)
-        self._waiting.append(self.notice(occasion, incident))
-        if len(self._waiting) > MAX_WAITING:  # as many calls wait for their turn
-            self._waiting.popleft()
-            self._lose("notify_full", "receivers are slow, and the oldest that waited is dropped")
+        self._calls = [each for each in self._calls if not each.done()]
+        if len(self._calls) > MAX_WAITING:
+            self._lose("notify_full", "receivers are slow, and a notice is dropped")
             return
         try:
-            call = EXECUTOR.submit(self._send_next)
+            self._calls.append(EXECUTOR.submit(self._send, *self.notice(occasion, incident)))
         except RuntimeError:  # the system has no thread for it
-            self._waiting.pop()
             self._lose("notify_failed", "there is no thread to send on")
-            return
-        self._calls = [*(each for each in self._calls if not each.done()), call]
 
     def notice(self, occasion: Occasion, incident: Incident) -> tuple[str, str]:
         """Return the line, and what follows it: the link, and a text if that is permitted."""
         say = Wording(self._language)
-        end_s = incident.updated_s if incident.closed_s is None else incident.closed_s
-        span = say.span(max(end_s, incident.noticed_s) - incident.opened_s)
+        span = say.span((incident.closed_s or incident.updated_s) - incident.opened_s)
         what = headline(incident, self._language)
         line = say(f"line_{occasion}", service=incident.service, span=span, what=what)
         lines = [f"{self._page_url}incidents/{incident.id}"] if self._page_url else []
@@ -115,11 +109,10 @@ class Notifier:
         """Wait for what is under way; return whether nothing is left."""
         return not wait(self._calls, max(0.0, timeout_s)).not_done
 
-    def _send_next(self) -> None:
+    def _send(self, title: str, body: str) -> None:
         # On a thread of our own: these posts are no traffic of the application.
         context.attach(context.set_value("suppress_instrumentation", True))
         with self._sending:
-            title, body = self._waiting.popleft()
             for receiver in self._receivers:
                 is_taken = False
                 try:

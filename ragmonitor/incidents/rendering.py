@@ -60,36 +60,28 @@ def _strong(label: str, text: str, say: Wording) -> str:
     return f"**{_plain(label)}**{say('colon')}{_plain(text)}"
 
 
-def _title(incident: Incident, say: Wording) -> str:
-    return say("title", service=incident.service, signal=say.signal(incident.leading))
-
-
 def _story(incident: Incident, say: Wording, links: Links) -> Iterator[str]:
-    yield f"# {_plain(_title(incident, say))}"
-    yield _plain(say("between").join(_times(incident, say)))
+    title = say("title", service=incident.service, signal=say.signal(incident.leading))
+    yield f"# {_plain(title)}"
+    yield _plain(_times(incident, say))
     yield _strong(say("what"), _moved(incident.leading, say), say)
-    yield _strong(say("cause"), say("between").join(_cause(incident, say)), say)
+    yield _strong(say("cause"), " ".join(_cause(incident, say)), say)
     yield _strong(say("check"), _check(incident, say), say)
     yield f"## {say('answers')}"
     yield from _answers(incident, say, links)
-    yield f"## {say('next')}"
-    yield "\n".join(f"- {_plain(each)}" for each in _questions(incident, say))
     yield f"## {say('alarms')}"
     yield "\n".join(_alarms(incident, say))
     yield _plain(say("sure"))
     yield _plain(say("updated", time=moment(incident.updated_s), id=incident.id))
 
 
-def _times(incident: Incident, say: Wording) -> Iterator[str]:
-    time = moment(incident.opened_s)
-    if incident.closed_s is None:
-        yield say("open", time=time)
+def _times(incident: Incident, say: Wording) -> str:
+    time, end_s = moment(incident.opened_s), incident.closed_s
+    if end_s is None:
+        told = say("open", time=time)
     else:
-        span = say.span(incident.closed_s - incident.opened_s)
-        yield say("closed", time=time, end=moment(incident.closed_s), span=span)
-    yield say("since", time=moment(incident.since_s))
-    if incident.service_version:
-        yield say("version_of", version=incident.service_version)
+        told = say("closed", time=time, end=moment(end_s), span=say.span(end_s - incident.opened_s))
+    return f"{told} {say('since', time=moment(incident.since_s))}"
 
 
 def _moved(alarm: IncidentAlarm, say: Wording) -> str:
@@ -109,10 +101,7 @@ def _moved(alarm: IncidentAlarm, say: Wording) -> str:
 
 def _cause(incident: Incident, say: Wording) -> Iterator[str]:
     cause, named = incident.cause, incident.named
-    if cause.kind in ("judge", "everywhere", "unknown"):
-        yield say(f"cause_{cause.kind}")
-    else:
-        yield say("cause_named", cause=say.cause(cause.kind, cause.name))
+    yield say("sentence_end", text=say.cause(cause.kind, cause.name))
     signal = incident.leading.signal
     if named is not None and named.now is not None:
         now = say.rate(named.now, signal)
@@ -145,15 +134,6 @@ def _check(incident: Incident, say: Wording) -> str:
         return say("check_none")
     counts = {"flipped": check.flipped, "reread": check.reread, "waiting": check.waiting}
     return say(f"check_{check.cause}", **counts)
-
-
-def _questions(incident: Incident, say: Wording) -> Iterator[str]:
-    time = moment(incident.since_s)
-    yield say(f"next_{incident.cause.kind}", name=incident.cause.name, time=time)
-    if incident.check is not None and incident.check.cause == "unknown":
-        yield say("next_check")
-    if not incident.is_open:
-        yield say("next_over")
 
 
 def _alarms(incident: Incident, say: Wording) -> Iterator[str]:

@@ -440,9 +440,6 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 
 # --- Exports: what leaves the process, what is replaced in it, who serves it ---
 
-STILL_ON_S: Final = 4 * 3_600.0
-"""After how long people are told again that an alarm is still on."""
-
 
 def meters_of(
     settings: Settings,
@@ -632,9 +629,7 @@ def incidents_of(
         Journal(store, settings.content.shown),
         is_judged=is_judged,
         notices=notifier,
-        still_on_s=STILL_ON_S,
         service=settings.service,
-        service_version=settings.service_version,
         policy=_content(settings),
         now=store.now,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.causes import Mix
+from ragmonitor.causes import Shift
 from ragmonitor.incidents.incident_keeper import GRACE_S
 from ragmonitor.incidents.journal import KIND, MAX_AGE_S, MAX_INCIDENTS
 from ragmonitor.records import AlarmCause
@@ -92,14 +92,11 @@ def test_a_name_stays_when_the_evidence_fades():
     explain = Explained(document())
     scene = Scene(explain)
     scene.alarm(raised())
-    explain.found = Explained(is_everywhere=True, mix=("route", Mix(0.2, 0.8))).found
+    explain.found = Explained(is_everywhere=True, shift=Shift("route", 0.6)).found
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.named is not None
     assert scene.incident.named.name == "handbook.md"
     assert scene.incident.shift is not None
-    explain.found = Explained(is_everywhere=True).found
-    scene.pass_time(60, on("hallucination"))
-    assert scene.incident.shift is None, "the mix is what it is now"
 
 
 def test_answers_of_the_named_cause_come_first():
@@ -126,7 +123,7 @@ def test_control_characters_of_others_are_in_no_incident():
     hostile = "a\x1b]0;owned\x07b\u202ec\r\nd"
     bad = example(1, text=hostile)
     asked = replace(bad.interaction, query=hostile, attributes={hostile: hostile})
-    scene = Scene(Explained(document(hostile)), service_version=hostile)
+    scene = Scene(Explained(document(hostile)))
     scene.alarm(replace(raised(), examples=(replace(bad, interaction=asked),)))
     found = scene.incident
     assert found.answers[0].question == "a]0;ownedbc  d"

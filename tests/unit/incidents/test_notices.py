@@ -91,7 +91,7 @@ def test_a_notice_says_what_happened_and_where_to_read_on():
     ended = described().model_copy(update={"closed_s": 1_800_000_000.0 + 2_100})
     assert sends.notice("cleared", ended)[0].startswith("[shop] alarm cleared after 35 min: ")
     chinese = notifier(language="zh", page_url="")
-    assert chinese.notice("on", described())[1] == ""
+    assert chinese.notice("named", described())[1] == ""
     assert chinese.notice("raised", described())[0].startswith("[shop] 告警触发：幻觉率")
 
 
@@ -129,7 +129,7 @@ def test_a_name_or_a_text_hides_no_address_behind_other_words(service, link):
 
 
 def test_a_receiver_that_hangs_does_not_hold_us_up():
-    """The oldest notices beyond a bound are dropped, and each is counted."""
+    """Notices beyond a bound are dropped, and each is counted."""
     release, lost = threading.Event(), Counts()
     with server(release=release) as (slow, received), server() as (quick, posted):
         sends = notifier(f"json://{slow}/a", f"json://{quick}/b", lost=lost)
