@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
@@ -668,20 +667,6 @@ class Report:
             lines.append(f"    {self.evidence(sentence)}")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook: the answer with its unsupported sentences marked, and why."""
-        answer, end = "", 0
-        for sentence in self.unsupported:
-            text = self.interaction.answer
-            answer += escape(text[end : sentence.start])
-            answer += f"<mark>{escape(text[sentence.start : sentence.end])}</mark>"
-            end = sentence.end
-        answer += escape(self.interaction.answer[end:])
-        return (
-            f"<p><b>{escape(self.interaction.query)}</b></p><p>{answer}</p>"
-            f"<pre>{escape(str(self))}</pre>"
-        )
-
     def evidence(self, sentence: SentenceVerdict) -> str:
         """Say which words are not in the chunks, or which chunk says otherwise."""
         chunks = self.interaction.chunks
@@ -900,15 +885,7 @@ class AlarmEvent:
 
     def __str__(self) -> str:
         """Say it in one line, for a log."""
-        subject = {
-            "quality": "the answers got worse",
-            "slice": "a part of the answers got worse",
-            "input": "what comes in has changed",
-            "judge": "the judge has changed, not the answers",
-        }[self.kind]
         sentence = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
-        if self.raised:
-            sentence += f" ({subject})"
         if self.span is not None:
             sentence += f"; {self.span.of(self.signal)}"
         side = "at least" if self.higher_is_better else "at most"
@@ -933,16 +910,6 @@ class AlarmCause:
     """The number of these that it finds hallucinated now."""
     waiting: int
     """The number of old answers that are still to be read again."""
-
-    def __str__(self) -> str:
-        """Say it in a sentence, for people."""
-        what = {
-            "judge": "The judge has become stricter",
-            "application": "It is the application, not the judge",
-            "unknown": "Judge or application is not yet known",
-        }[self.cause]
-        flips = f"{self.flipped} of {self.reread} old answers that were fine flipped"
-        return f"{what}: {flips} when they were read again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

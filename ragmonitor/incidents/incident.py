@@ -16,7 +16,6 @@ from ragmonitor.records import (
     AlarmCause,
     AlarmKind,
     AlarmSpan,
-    AlarmState,
     Assessment,
     Chunk,
     Interaction,
@@ -61,19 +60,20 @@ class Rate(Part):
 
 
 class IncidentAlarm(Part):
-    """One alarm of the incident."""
+    """One alarm of the incident; but for its end the fields are those of `AlarmState`."""
 
     signal: Name
     judge: Name
     kind: AlarmKind
-    raised_s: float
     since_s: float
-    """The time since which its evidence had been rising."""
+    """When it was raised."""
+    rising_since_s: float | None = None
+    """The time since which its evidence had been rising; None: it is not known."""
     cleared_s: float | None = None
     """None: it is on."""
     objective: float | None
     higher_is_better: bool
-    rise: AlarmSpan | None = None
+    span: AlarmSpan | None = None
     """None: it rests on no scored answers."""
     detail: Text = ""
 
@@ -227,7 +227,8 @@ class Incident(Part):
     @property
     def since_s(self) -> float:
         """The time since which the evidence of its first alarm had been rising."""
-        return min(alarm.since_s for alarm in self.alarms)
+        rises = [alarm.rising_since_s for alarm in self.alarms]
+        return min([self.opened_s, *(each for each in rises if each is not None)])
 
     @property
     def leading(self) -> IncidentAlarm:
@@ -237,7 +238,7 @@ class Incident(Part):
             key=lambda each: (
                 each.signal != "hallucination",
                 each.kind != "quality",
-                each.raised_s,
+                each.since_s,
             ),
         )
 
@@ -304,23 +305,6 @@ class Incident(Part):
         """Return whether a content policy permits what this incident keeps."""
         order = ("all", "hashed", "none")
         return order.index(self.content) >= order.index(content)
-
-
-def alarm_of(state: AlarmState, now_s: float) -> IncidentAlarm:
-    """Return what is kept of an alarm that is on now."""
-    raised_s = now_s if state.since_s is None else state.since_s
-    rising_s = raised_s if state.rising_since_s is None else state.rising_since_s
-    return IncidentAlarm(
-        signal=state.signal,
-        judge=state.judge,
-        kind=state.kind,
-        raised_s=raised_s,
-        since_s=min(raised_s, rising_s),
-        objective=state.objective,
-        higher_is_better=state.higher_is_better,
-        rise=state.span,
-        detail=state.detail,
-    )
 
 
 def _shown(text: str, policy: ContentPolicy) -> str:

@@ -17,7 +17,6 @@ from ragmonitor.incidents.incident import (
     IncidentAlarm,
     NamedCause,
     Occasion,
-    alarm_of,
 )
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.notices import Notifier
@@ -131,7 +130,7 @@ class IncidentKeeper(Exporter):
         if self._due_s == -math.inf:
             self.journal.strip()
         self._due_s = now_s + LOOK_S
-        on = [alarm_of(state, now_s) for state in active]
+        on = [IncidentAlarm.model_validate(state) for state in active]
         self._change({alarm.key: alarm for alarm in on})
         self._over.clear()
 
@@ -172,30 +171,30 @@ class IncidentKeeper(Exporter):
         """
         if before is None:
             newest = next(iter(self.journal.recent()), None)
-            over = {} if newest is None else {each.key: each.raised_s for each in newest.alarms}
+            over = {} if newest is None else {each.key: each.since_s for each in newest.alarms}
             return tuple(
-                each for key, each in on.items() if each.raised_s > over.get(key, -math.inf)
+                each for key, each in on.items() if each.since_s > over.get(key, -math.inf)
             )
         known = {each.key: each for each in before.alarms}
         for key, new in on.items():
             old = known.get(key)
-            if old is None or (old.cleared_s is not None and new.raised_s > old.raised_s):
+            if old is None or (old.cleared_s is not None and new.since_s > old.since_s):
                 known[key] = new
         for key, old in known.items():
-            is_old = key in self._over or old.raised_s < now_s - GRACE_S
+            is_old = key in self._over or old.since_s < now_s - GRACE_S
             if key not in on and old.cleared_s is None and is_old:
                 known[key] = old.model_copy(update={"cleared_s": now_s})
         return tuple(known.values())
 
     def _opened(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Incident:
-        alarm = min(alarms, key=lambda each: each.raised_s)
-        raised = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
+        alarm = min(alarms, key=lambda each: each.since_s)
+        raised = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y%m%d-%H%M%S")
         signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
         return Incident(
             id=f"{raised}-{signal}",
             service=self._service,
             content=self._policy.content,
-            opened_s=alarm.raised_s,
+            opened_s=alarm.since_s,
             updated_s=0.0,
             alarms=alarms,
             cause=NamedCause(kind="unknown", named_s=now_s),

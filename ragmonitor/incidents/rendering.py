@@ -87,7 +87,7 @@ def _times(incident: Incident, say: Wording) -> str:
 def _moved(alarm: IncidentAlarm, say: Wording) -> str:
     """Return the one number that the alarm, the page and the incident all say."""
     known = {"signal": say.signal(alarm), "bound": say.bound(alarm), "judge": alarm.judge}
-    rise = alarm.rise
+    rise = alarm.span
     if alarm.signal == "version_worse":
         return say("version_worse")
     if rise is None:
@@ -141,7 +141,7 @@ def _alarms(incident: Incident, say: Wording) -> Iterator[str]:
         end = say("still_on")
         if each.cleared_s is not None:
             end = say("cleared", time=moment(each.cleared_s))
-        raised = moment(each.raised_s)
+        raised = moment(each.since_s)
         yield f"- {_plain(say('alarm', what=_moved(each, say), raised=raised, end=end))}"
 
 

@@ -36,7 +36,7 @@ from ragmonitor.pipeline.judging import (
     ReadingEngine,
 )
 from ragmonitor.records import JudgeIdentity, is_builtin
-from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.redaction import Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
@@ -524,8 +524,7 @@ def redactor_of(settings: Settings) -> Redactor:
         SettingsError: There is no such redaction.
         MissingExtraError: A redaction needs what is not installed.
     """
-    content = settings.content
-    return Redactor(content.redaction, personal=PersonalData())
+    return Redactor(settings.content.redaction)
 
 
 def restrict_logs(settings: Settings) -> None:

@@ -135,7 +135,7 @@ def _read_address(url: str) -> tuple[str, dict[str, Any]]:
     """Return the topic that an address names, and the client's properties; it quotes nothing.
 
     Raises:
-        SettingsError: It cannot be understood, or sets what is not to be set.
+        SettingsError: It cannot be understood.
     """
     try:
         parts = urlsplit(url)
@@ -149,9 +149,6 @@ def _read_address(url: str) -> tuple[str, dict[str, Any]]:
             "receive.kafka: the address is kafka://broker:9092,broker:9092/otlp_spans, perhaps "
             "with ?name=value&name=value, and %23 for a '#' in a password"
         )
-    for name in (*_OURS, "group.id"):
-        if name in query:
-            raise SettingsError(f"receive.kafka: {name} is not to be set")
     login = {}
     if user:
         name, _, password = user.partition(":")

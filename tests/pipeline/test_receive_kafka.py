@@ -69,7 +69,7 @@ def taken(receiver: Receiving, spans: int) -> None:
     until(
         f"{spans} spans came",
         lambda: (
-            receiver.receiver.intake._spans["taken"] >= spans  # without the two seconds of a tick
+            receiver.receiver.traces._counts["spans", "taken"] >= spans  # with no tick's delay
         ),
     )
 

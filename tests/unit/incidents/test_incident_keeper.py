@@ -47,8 +47,8 @@ def test_an_alarm_opens_an_incident_that_names_its_cause():
         "handbook.md",
         START_S,
     )
-    assert found.leading.rise is not None
-    assert (found.leading.rise.mean, found.leading.rise.scored) == (0.41, 80)
+    assert found.leading.span is not None
+    assert (found.leading.span.mean, found.leading.span.scored) == (0.41, 80)
     (answer,) = found.answers
     (sentence,) = answer.sentences
     assert (sentence.source, sentence.chunk, sentence.words) == ("handbook.md", 1, ("90",))
