@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -213,20 +213,6 @@ class Interaction:
     def model(self) -> str:
         """The model that gave the answer: the one that was asked last; empty: not known."""
         return self.generations[-1].model if self.generations else ""
-
-    def texts(self) -> Interaction:
-        """Return what a judge reads of it, and no more: metadata may be of any type."""
-        return Interaction(
-            id=self.id,
-            query=self.query,
-            chunks=tuple([replace(chunk, metadata={}) for chunk in self.chunks]),
-            answer=self.answer,
-            reference=self.reference,
-            framework=self.framework,
-            started_ns=self.started_ns,
-            ended_ns=self.ended_ns,
-            status=self.status,
-        )
 
 
 def _first_token_s(timed: Generation | Interaction) -> float | None:

@@ -66,10 +66,12 @@ class KafkaReceiver:
         self.url = f"topic {topic}"
         """The topic that it reads, for people."""
         self._ending = threading.Event()
-        group = {"group.id": f"ragmonitor.receive.{service}", "error_cb": self._report}
+        group = {"group.id": f"ragmonitor.receive.{service}"}
+        told = {"error_cb": self._report}
         try:
             self._consumer = confluent_kafka.Consumer(
-                _DEFAULTS | properties | _OURS | group, logger=logging.getLogger("ragmonitor.kafka")
+                _DEFAULTS | group | properties | _OURS | told,
+                logger=logging.getLogger("ragmonitor.kafka"),
             )
         except (confluent_kafka.KafkaException, TypeError, ValueError) as error:
             # Which may quote a value, and so a password.

@@ -51,8 +51,6 @@ _NO_DESCRIPTORS = (
     "unscored where they cannot: raise its limit (ulimit -n), or find what leaks"
 )
 _MAX_FRAMES = 50
-_MAX_CHAIN = 20
-"""Errors of one chain of causes that a log shows."""
 
 
 class _Quoting:
@@ -171,8 +169,8 @@ def ends_the_task(error: BaseException) -> bool:
 def record_error(stage: str, error: BaseException) -> None:
     """Count and log an error of ours, where a `with` block does not fit (hot callbacks).
 
-    `withhold_messages` and `clean_messages` decide how much of its message the log shows; its type,
-    its place and those of its causes are always shown.
+    `withhold_messages` and `clean_messages` decide how much of its message the log shows; its type
+    and its place are always shown.
     """
     errors[stage] += 1
     if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
@@ -295,14 +293,8 @@ def _as_shown(error: BaseException) -> str | None:
 
 
 def _without_messages(error: BaseException) -> Iterator[str]:
-    """Yield an error's traceback and type, and those of its causes, the outermost first."""
-    found: BaseException | None = error
-    for _ in range(_MAX_CHAIN):
-        if found is None:
-            break
-        yield from traceback.format_tb(found.__traceback__, -_MAX_FRAMES)
-        kind, message = type(found), _message(found)
-        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        yield f"{name}: {message}\n" if message else f"{name}\n"
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
-    yield "(messages of errors are left out: they may quote what content or redaction withholds)"
+    """Yield an error's traceback and type; of its causes nothing is said."""
+    yield from traceback.format_tb(error.__traceback__, -_MAX_FRAMES)
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    yield f"{name}: {_message(error)}".removesuffix(": ")
+    yield "\n(messages of errors are left out: they may quote what content or redaction withholds)"
