@@ -91,10 +91,6 @@ def _whole_path(value: Any) -> Any:
     return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
-FilePath = Annotated[Path | None, BeforeValidator(_whole_path)]
-"""A file; `~` is the home folder."""
-
-
 StatePlace = Annotated[Path | SecretStr | None, BeforeValidator(_place)]
 """A file or a folder, or the address of a Redis server."""
 Parts = Annotated[tuple[Any, ...], BeforeValidator(_at_commas)]

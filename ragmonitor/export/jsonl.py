@@ -171,8 +171,7 @@ class JsonLines(Exporter):
         """Append what a person said, under the answer's id."""
         context, feedback = self._context, joined.feedback
         shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
-        label = feedback.shown_label(shown.text)
-        shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": label}
+        shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": feedback.label}
         if feedback.comment and shown.shows:
             shown_feedback["comment"] = shown.text(feedback.comment)
         line: dict[str, Any] = {

@@ -50,7 +50,6 @@ class Notifier:
         *,
         lost: Lost,
         page_url: str = "",
-        texts: bool = False,
         language: Language = "en",
         clock: Clock = time.monotonic,
     ) -> None:
@@ -60,7 +59,6 @@ class Notifier:
             urls: Apprise's addresses of services (`slack://...`); secrets, which are never logged.
             lost: Counts notices that did not arrive; may be called from any thread.
             page_url: The folder of the page for people, with a slash at its end; empty: no links.
-            texts: Whether the worst sentence may be quoted.
             language: Of the notices.
             clock: For the limit per hour.
 
@@ -74,7 +72,6 @@ class Notifier:
         self._sending = threading.Lock()
         self._calls: list[Future[None]] = []
         self._page_url = page_url
-        self._texts = texts
         self._language: Language = language
 
     def tell(self, occasion: Occasion, incident: Incident) -> None:
@@ -94,16 +91,13 @@ class Notifier:
             self._lose("notify_failed", "there is no thread to send on")
 
     def notice(self, occasion: Occasion, incident: Incident) -> tuple[str, str]:
-        """Return the line, and what follows it: the link, and a text if that is permitted."""
+        """Return the line, and the link that follows it; empty: there is none."""
         say = Wording(self._language)
         span = say.span((incident.closed_s or incident.updated_s) - incident.opened_s)
         what = headline(incident, self._language)
         line = say(f"line_{occasion}", service=incident.service, span=span, what=what)
-        lines = [f"{self._page_url}incidents/{incident.id}"] if self._page_url else []
-        sentences = [each.text for answer in incident.answers[:1] for each in answer.sentences[:1]]
-        if self._texts and occasion != "cleared":
-            lines += [_harmless(each) for each in sentences]
-        return _harmless(line), "\n".join(lines)
+        link = f"{self._page_url}incidents/{incident.id}" if self._page_url else ""
+        return _harmless(line), link
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for what is under way; return whether nothing is left."""

@@ -621,7 +621,6 @@ def incidents_of(
             [url.get_secret_value() for url in settings.alarms.notify],
             lost=lost,
             page_url=settings.server.page_url,
-            texts=settings.content.policy == "all",
             language=settings.alarms.notify_language,
         )
     return IncidentKeeper(

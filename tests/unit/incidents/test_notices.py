@@ -113,18 +113,14 @@ def test_a_name_calls_nobody():
         '<a href="https://evil.example/login">Open the runbook</a>',
     ],
 )
-def test_a_name_or_a_text_hides_no_address_behind_other_words(service, link):
+def test_a_name_hides_no_address_behind_other_words(service, link):
     """Whoever reads a notice sees where a link of an answer's would lead."""
-    found = described(document(link))
-    answer = found.answers[0]
-    quoted = answer.sentences[0].model_copy(update={"text": link})
-    answer = answer.model_copy(update={"sentences": (quoted,)})
     with server() as (host, posted):
-        sends = notifier(SERVICES[service].format(host=host, secret=SECRET), texts=True)
-        sends.tell("raised", found.model_copy(update={"answers": (answer,)}))
+        sends = notifier(SERVICES[service].format(host=host, secret=SECRET))
+        sends.tell("raised", described(document(link)))
         assert sends.flush(10)
     text = unquote_plus(unescape(posted[0]))
-    assert text.count("Open the runbook") == 2
+    assert text.count("Open the runbook") == 1
     assert not re.search(r"<(https|a )|\](\(|\[|:)", text)
 
 
