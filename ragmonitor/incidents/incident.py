@@ -36,6 +36,8 @@ MAX_NAME: Final = 200
 MAX_ATTRIBUTES: Final = 12
 
 CauseKind = PartKind | Literal["judge", "everywhere", "unknown"]
+NAMELESS: Final = ("unknown", "everywhere")
+"""The kinds of cause that name nothing."""
 
 Occasion = Literal["raised", "named", "cleared"]
 """`named`: a cause is named for the first time."""
@@ -90,15 +92,6 @@ class Shift(Part):
     share: float
 
 
-class Suspect(Part):
-    """A part of the traffic that got worse than the others; the fields are those of `NamedPart`."""
-
-    kind: PartKind
-    name: Name
-    now: Rate | None = None
-    before: Rate | None = None
-
-
 class NearEvent(Part):
     """What happened shortly before the rise began."""
 
@@ -115,6 +108,9 @@ class NamedCause(Part):
     name: Name = ""
     named_s: float
     """The time when it was named first."""
+    now: Rate | None = None
+    """The mean over its answers since the rise began; None: not known of documents."""
+    before: Rate | None = None
 
 
 class BadSentence(Part):
@@ -212,8 +208,6 @@ class Incident(Part):
     """None: it is open."""
     alarms: tuple[IncidentAlarm, ...]
     check: AlarmCause | None = None
-    parts: tuple[Suspect, ...] = ()
-    """The most evidence first."""
     shift: Shift | None = None
     events: tuple[NearEvent, ...] = ()
     cause: NamedCause
@@ -242,12 +236,6 @@ class Incident(Part):
             ),
         )
 
-    @property
-    def named(self) -> Suspect | None:
-        """The part that is named as the cause; None: the judge is, or nothing."""
-        wanted = (self.cause.kind, self.cause.name)
-        return next((each for each in self.parts if (each.kind, each.name) == wanted), None)
-
     def with_alarms(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Self:
         """Return it with these alarms, and closed if none of them is on any more."""
         is_open = any(each.cleared_s is None for each in alarms)
@@ -266,24 +254,24 @@ class Incident(Part):
             now_s: The time of it.
         """
         update: dict[str, object] = {"check": check or self.check, "updated_s": now_s}
-        parts = self.parts
+        cause = NamedCause(kind="unknown", named_s=now_s)
         if found is not None:
-            parts = tuple(map(Suspect.model_validate, found.parts)) or parts
             events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
-            update |= {"parts": parts, "events": tuple(events)}
+            update["events"] = tuple(events)
             if found.shift is not None:
                 update["shift"] = Shift(**found.shift._asdict())
-        kind: CauseKind = "unknown"
-        name = ""
+            if found.is_everywhere:
+                cause = NamedCause(kind="everywhere", named_s=now_s)
+            for part in found.parts[:1]:
+                told = {"named_s": now_s, "now": part.now, "before": part.before}
+                cause = NamedCause.model_validate({"kind": part.kind, "name": part.name} | told)
         if check is not None and check.cause == "judge":
-            kind = "judge"
-        elif parts:
-            kind, name = parts[0].kind, parts[0].name
-        elif found is not None and found.is_everywhere:
-            kind = "everywhere"
-        is_weaker = kind == "unknown" or (kind == "everywhere" and self.cause.kind != "unknown")
-        if not is_weaker and (kind, name) != (self.cause.kind, self.cause.name):
-            update["cause"] = NamedCause(kind=kind, name=name, named_s=now_s)
+            cause = NamedCause(kind="judge", named_s=now_s)
+        known = self.cause
+        if (cause.kind, cause.name) == (known.kind, known.name):
+            update["cause"] = cause.model_copy(update={"named_s": known.named_s})
+        elif cause.kind not in NAMELESS or known.kind == "unknown":
+            update["cause"] = cause
         return self.model_copy(update=update)
 
     def with_answers(self, answers: Iterable[BadAnswer]) -> Self:

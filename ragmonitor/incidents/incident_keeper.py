@@ -12,6 +12,7 @@ from typing import Final
 from ragmonitor.causes import Explanation
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents.incident import (
+    NAMELESS,
     BadAnswer,
     Incident,
     IncidentAlarm,
@@ -34,7 +35,6 @@ GRACE_S: Final = 30.0
 """What a process knows of alarms may be so old: a newer alarm is not cleared by it."""
 MAX_SUSPECTS: Final = 50
 """Bad answers that are remembered for the next incident."""
-TRIES: Final = 20
 
 Explain = Callable[[str, float], Explanation]
 """From a signal, and when its rise began, to what stands out."""
@@ -132,7 +132,6 @@ class IncidentKeeper(Exporter):
         self._due_s = now_s + LOOK_S
         on = [IncidentAlarm.model_validate(state) for state in active]
         self._change({alarm.key: alarm for alarm in on})
-        self._over.clear()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for notices that are under way; return whether all are out."""
@@ -142,24 +141,24 @@ class IncidentKeeper(Exporter):
 
     def _change(self, on: Mapping[_Key, IncidentAlarm]) -> None:
         """Bring the open incident up to date by the alarms that are on, and tell people."""
-        for _ in range(TRIES):
-            kept = self.journal.open()
-            before, now_s = kept.incident, self._now()
-            alarms = self._alarms(before, on, now_s)
-            self._is_open = bool(alarms)
-            if not alarms:
-                return
-            after = self._opened(alarms, now_s) if before is None else before
-            after = self._updated(after.with_alarms(alarms, now_s), now_s)
-            occasion = _occasion(before, after)
-            if after == before:
-                return
-            if self.journal.replace(kept, after):
-                self._is_open = after.is_open
-                if occasion is not None and self._notices is not None:
-                    with contained("notify"):
-                        self._notices.tell(occasion, after)
-                return
+        kept = self.journal.open()
+        before, now_s = kept.incident, self._now()
+        alarms = self._alarms(before, on, now_s)
+        self._is_open = bool(alarms)
+        if not alarms:
+            self._over.clear()
+            return
+        after = self._opened(alarms, now_s) if before is None else before
+        after = self._updated(after.with_alarms(alarms, now_s), now_s)
+        # Where another process was faster, the next numbers come in two seconds.
+        if after == before or not self.journal.replace(kept, after):
+            return
+        self._is_open = after.is_open
+        self._over.clear()
+        occasion = _occasion(before, after)
+        if occasion is not None and self._notices is not None:
+            with contained("notify"):
+                self._notices.tell(occasion, after)
 
     def _alarms(
         self, before: Incident | None, on: Mapping[_Key, IncidentAlarm], now_s: float
@@ -220,6 +219,5 @@ def _occasion(before: Incident | None, after: Incident) -> Occasion | None:
         return "raised"
     if not after.is_open:
         return "cleared"
-    nameless = ("unknown", "everywhere")
-    is_named = before.cause.kind in nameless and after.cause.kind not in nameless
+    is_named = before.cause.kind in NAMELESS and after.cause.kind not in NAMELESS
     return "named" if is_named else None

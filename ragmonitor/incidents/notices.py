@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Final
@@ -21,14 +19,10 @@ from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.guard import record_problem, shielded, silenced
 from ragmonitor.runtime.printable import printable
-from ragmonitor.runtime.protocols import Clock
 
 MAX_WAITING: Final = 8
 """Notices that may wait while receivers are slow."""
-MAX_PER_HOUR: Final = 12
-"""An alarm that comes and goes must not flood a chat."""
 MAX_LINE: Final = 500
-HOUR_S: Final = 3_600.0
 _STAGE: Final = "notify"
 _LOGGERS: Final = ("apprise", "urllib3.connectionpool")
 """They log addresses, secrets included, while a notice is sent."""
@@ -51,7 +45,6 @@ class Notifier:
         lost: Lost,
         page_url: str = "",
         language: Language = "en",
-        clock: Clock = time.monotonic,
     ) -> None:
         """Check the addresses; nothing is sent.
 
@@ -60,15 +53,13 @@ class Notifier:
             lost: Counts notices that did not arrive; may be called from any thread.
             page_url: The folder of the page for people, with a slash at its end; empty: no links.
             language: Of the notices.
-            clock: For the limit per hour.
 
         Raises:
             MissingExtraError: apprise is not installed.
             SettingsError: An address is none of apprise's; it is named by its number alone.
         """
         self._receivers = [_plugin(url, n) for n, url in enumerate(urls, 1)]
-        self._lost, self._clock = lost, clock
-        self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
+        self._lost = lost
         self._sending = threading.Lock()
         self._calls: list[Future[None]] = []
         self._page_url = page_url
@@ -76,11 +67,6 @@ class Notifier:
 
     def tell(self, occasion: Occasion, incident: Incident) -> None:
         """Have every receiver told; a notice too many is dropped."""
-        now_s = self._clock()
-        if len(self._sent_s) == MAX_PER_HOUR and now_s - self._sent_s[0] < HOUR_S:
-            self._lose("notify_limited", f"more than {MAX_PER_HOUR} notices an hour")
-            return
-        self._sent_s.append(now_s)
         self._calls = [each for each in self._calls if not each.done()]
         if len(self._calls) > MAX_WAITING:
             self._lose("notify_full", "receivers are slow, and a notice is dropped")

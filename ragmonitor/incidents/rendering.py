@@ -100,21 +100,18 @@ def _moved(alarm: IncidentAlarm, say: Wording) -> str:
 
 
 def _cause(incident: Incident, say: Wording) -> Iterator[str]:
-    cause, named = incident.cause, incident.named
+    cause = incident.cause
     yield say("sentence_end", text=say.cause(cause.kind, cause.name))
     signal = incident.leading.signal
-    if named is not None and named.now is not None:
-        now = say.rate(named.now, signal)
-        if named.before is None:
+    if cause.now is not None:
+        now = say.rate(cause.now, signal)
+        if cause.before is None:
             yield say("rates_new", now=now)
         else:
-            yield say("rates", now=now, before=say.rate(named.before, signal))
+            yield say("rates", now=now, before=say.rate(cause.before, signal))
     if incident.shift is not None:
         share = percent(incident.shift.share)
         yield say("shift", dimension=incident.shift.dimension, share=share)
-    others = [say.cause(each.kind, each.name) for each in incident.parts if each is not named]
-    if others:
-        yield say("others", names=say("comma").join(others))
     if incident.events:
         names = [
             f"{each.kind.replace('_', ' ')} {each.name}{_brackets(moment(each.at_s), say)}"

@@ -31,7 +31,6 @@ TEXTS: Final = {
     "rates": "Its answers are at {now}; before the rise: {before}.",
     "rates_new": "Its answers are at {now}; there were none like them before.",
     "shift": "By {dimension}, {share} of the rise goes with the mix of the traffic, not with worse answers.",
-    "others": "Worse than the others, too: {names}.",
     "events": "Shortly before, which proves nothing: {names}.",
     "check": "Judge or application",
     "check_judge": "the judge has become stricter: {flipped} of {reread} old answers that were fine flipped when they were judged again (wrong for at most 1 alarm in 20).",

@@ -31,7 +31,6 @@ TEXTS: Final = {
     "rates": "相关回答现为 {now}；上升之前：{before}。",
     "rates_new": "相关回答现为 {now}；此前没有此类回答。",
     "shift": "按 {dimension} 看，上升部分的 {share} 来自流量构成的变化，而非质量变差。",
-    "others": "同样比其余部分差：{names}。",
     "events": "此前不久（仅时间相近，不能证明）：{names}。",
     "check": "评审还是应用",
     "check_judge": "评审变严了：重新评审的 {reread} 条原先合格的旧回答中有 {flipped} 条被改判（误判不超过二十分之一）。",

@@ -29,8 +29,6 @@ RESOURCE_ATTRIBUTES: Final = (
     "deployment.environment.name",
 )
 """Those of a process that its interactions get as attributes."""
-MAX_VALUES: Final = 10_000
-"""The values of one list of an attribute; further ones are not read."""
 _STATUS: Final[dict[int, Literal["unset", "ok", "error"]]] = {
     Status.STATUS_CODE_OK: "ok",
     Status.STATUS_CODE_ERROR: "error",
@@ -161,8 +159,8 @@ def plain(value: AnyValue) -> Any:
     """Return a value of OTLP's as one of Python's; protobuf bounds how deep it is nested."""
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [plain(each) for each in value.array_value.values[:MAX_VALUES]]
+        return [plain(each) for each in value.array_value.values]
     if kind == "kvlist_value":
-        return _plain_of(value.kvlist_value.values[:MAX_VALUES])
+        return _plain_of(value.kvlist_value.values)
     found = None if kind is None else getattr(value, kind)
     return found.hex() if isinstance(found, bytes) else found

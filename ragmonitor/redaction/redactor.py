@@ -19,8 +19,8 @@ from ragmonitor.records import (
 from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without_secrets
 from ragmonitor.redaction.detections import MARK, Detection, redacted
 from ragmonitor.redaction.personal import PersonalData
-from ragmonitor.runtime.errors import RagMonitorError, SettingsError
-from ragmonitor.runtime.guard import record_error
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.guard import record_problem
 
 Redact = Callable[[str], str]
 """Returns the text with what must not leave replaced."""
@@ -52,12 +52,6 @@ RECORDS: Final[Mapping[type, tuple[str, ...]]] = {
     Generation: ("input",),
 }
 """... and those that are tuples of records."""
-
-
-class RedactionError(RagMonitorError):
-    """A redaction failed; the message says with which type of error, and where."""
-
-    quotes_no_text = True
 
 
 class Redactor:
@@ -104,7 +98,7 @@ class Redactor:
         try:
             return self._redacted(interaction)
         except Exception as error:  # noqa: BLE001 - the hook is anybody's code
-            record_error("redact", _withheld(error))
+            _say(error)
             return _without_texts(interaction)
 
     def text(self, text: str, name: str = "") -> str:
@@ -116,38 +110,30 @@ class Redactor:
         """
         try:
             if self._secrets:
-                is_secret = name and is_secret_under(name, text)
-                text = MARK.format(kind="secret") if is_secret else without_secrets(text)
+                text = _cleaned(text, name)
             return self._stepped(text)
         except Exception as error:  # noqa: BLE001 - the hook is anybody's code
-            record_error("redact", _withheld(error))
+            _say(error)
             return ""
 
     def _redacted(self, interaction: Interaction) -> Interaction:
         # By text and name: a chunk stands in a record twice, and as the same text.
-        cleaned: dict[tuple[str, str], str] = {}
-        if self._secrets:
-            cleaned = _without_secrets(interaction)
-        labels = dict(cleaned)
+        cleaned = _without_secrets(interaction) if self._secrets else {}
         if self._steps:
-            # The application's own names for an interaction: no hook for questions gets them.
-            for text, name in _texts(interaction, with_labels=False):
+            for text, name in _texts(interaction):
                 cleaned[text, name] = self._stepped(cleaned.get((text, name), text))
-        changed = {
-            text
-            for of in (cleaned, labels)
-            for (text, _), rewritten in of.items()
-            if text != rewritten
-        }
+        changed = {text for (text, _), rewritten in cleaned.items() if text != rewritten}
+        # The application's own names for an interaction: no hook for questions gets them.
+        attributes = dict(interaction.attributes)
+        for name, value in interaction.attributes.items() if self._secrets else ():
+            if isinstance(value, str) and (rewritten := _cleaned(value, name)) != value:
+                attributes[name] = rewritten
+                changed.add(value)
         if not changed:
             return interaction
         record: Interaction = _rewritten(
             interaction, lambda text, name: cleaned.get((text, name), text)
         )
-        attributes = {
-            name: labels.get((value, name), value) if isinstance(value, str) else value
-            for name, value in interaction.attributes.items()
-        }
         return replace(record, attributes=attributes, redacted=len(changed))
 
     def _stepped(self, text: str) -> str:
@@ -158,11 +144,16 @@ class Redactor:
         return text
 
 
+def _cleaned(text: str, name: str) -> str:
+    is_secret = name and is_secret_under(name, text)
+    return MARK.format(kind="secret") if is_secret else without_secrets(text)
+
+
 def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     """Return the texts of a record without secrets, by text and name."""
     cleaned: dict[tuple[str, str], str] = {}
     known: dict[str, str] = {}
-    for text, name in _texts(interaction, with_labels=True):
+    for text, name in _texts(interaction):
         if name and is_secret_under(name, text):
             secrets: Sequence[Detection] = (Detection(0, len(text), "secret"),)
         else:
@@ -186,7 +177,7 @@ def _is_recognised(value: str) -> bool:
     return len(value) >= (MIN_KNOWN if has_digit else MIN_KNOWN_WORD)
 
 
-def _texts(interaction: Interaction, *, with_labels: bool) -> Iterable[tuple[str, str]]:
+def _texts(interaction: Interaction) -> Iterable[tuple[str, str]]:
     """Return every text of a record once, in order, with its name in metadata, else nothing."""
     found: dict[tuple[str, str], None] = {}
 
@@ -196,10 +187,6 @@ def _texts(interaction: Interaction, *, with_labels: bool) -> Iterable[tuple[str
         return text
 
     _rewritten(interaction, note)
-    if with_labels:
-        for name, value in interaction.attributes.items():
-            if isinstance(value, str):
-                note(value, name)
     return found
 
 
@@ -250,10 +237,12 @@ def _without_texts(interaction: Interaction) -> Interaction:
     )
 
 
-def _withheld(error: Exception) -> Exception:
-    """Return an error with the traceback of this one but without its message: it may quote."""
-    # The type of the first is part of the second's text, and not its cause: causes are printed.
-    withheld = RedactionError(
-        f"{type(error).__name__} in a redaction; its message may quote the text"
+def _say(error: Exception) -> None:
+    """Count and log an error without its message: it may quote the text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+    record_problem(
+        "redact", f"{type(error).__name__} in a redaction{place}; no text is let through"
     )
-    return withheld.with_traceback(error.__traceback__)

@@ -94,8 +94,7 @@ def test_a_name_stays_when_the_evidence_fades():
     scene.alarm(raised())
     explain.found = Explained(is_everywhere=True, shift=Shift("route", 0.6)).found
     scene.pass_time(2, on("hallucination"))
-    assert scene.incident.named is not None
-    assert scene.incident.named.name == "handbook.md"
+    assert scene.incident.cause.name == "handbook.md"
     assert scene.incident.shift is not None
 
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from ragmonitor.incidents.notices import MAX_PER_HOUR, MAX_WAITING, Notifier
+from ragmonitor.incidents.notices import MAX_WAITING, Notifier
 from tests.support.incidents import described, document
 
 pytest.importorskip("apprise")
@@ -147,21 +147,6 @@ def test_a_redirect_is_not_followed(status):
         sends.tell("raised", described())
         assert sends.flush(10)
     assert elsewhere == []
-
-
-def test_an_alarm_that_comes_and_goes_does_not_flood_a_chat():
-    """Beyond the hour's notices each is counted and not sent."""
-    lost, now = Counts(), [0.0]
-    with server() as (host, posted):
-        sends = notifier(f"json://{host}/a", lost=lost, clock=lambda: now[0])
-        for _ in range(MAX_PER_HOUR + 5):
-            sends.tell("raised", described())
-            assert sends.flush(10)
-        now[0] = 3_601.0
-        sends.tell("raised", described())
-        assert sends.flush(10)
-    assert len(posted) == MAX_PER_HOUR + 1
-    assert lost == {"notify_limited": 5}
 
 
 @pytest.mark.parametrize("status", [200, 500])
