@@ -152,7 +152,7 @@ class JsonLines(Exporter):
         path = os.path.expanduser(path)  # noqa: PTH111 - a user's who is unknown stays
         with contextlib.suppress(OSError):  # the current folder has been removed
             path = os.path.abspath(path)  # noqa: PTH100 - as above
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the application may go to another folder
         self.arguments = {"path": path}
         """With these a worker makes another like it."""
         self._context = ExportContext()
