@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
 
 from ragmonitor.records import Cause, JudgeUsage
 
@@ -53,12 +51,11 @@ class MissingExtraError(RagMonitorError):
     quotes_no_text = True
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} is not installed; run: pip install 'ragmonitor[{extra}]'")
-        self._missing = (what, extra)
+        super().__init__(what, extra)  # as they are: another process makes it again of these
 
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        """Say how to make it again: a judge may raise it in another process."""
-        return type(self), self._missing
+    def __str__(self) -> str:
+        what, extra = self.args
+        return f"{what} is not installed; run: pip install 'ragmonitor[{extra}]'"
 
 
 class InputError(RagMonitorError):
@@ -128,12 +125,3 @@ class JudgeError(RagMonitorError):
         self.cause = cause
         self.retryable = retryable
         self.usage = usage or JudgeUsage()
-
-    def __reduce__(self) -> tuple[partial[JudgeError], tuple[str, str]]:
-        """Say how to make it again: a judge may raise it in another process."""
-        rest: dict[str, Any] = {
-            "cause": self.cause,
-            "retryable": self.retryable,
-            "usage": self.usage,
-        }
-        return partial(JudgeError, **rest), (self.judge, self.problem)

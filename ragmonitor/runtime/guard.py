@@ -45,7 +45,7 @@ errors: Counter[str] = Counter()
 
 _logged: set[Hashable] = set()
 _MAX_LOGGED = 200
-_MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
+_MESSAGE = "ragmonitor: error in stage %s; the application is not affected\n%s"
 _NO_DESCRIPTORS = (
     "ragmonitor: this process has no file descriptor left; answers wait, and are counted as "
     "unscored where they cannot: raise its limit (ulimit -n), or find what leaks"
@@ -185,11 +185,7 @@ def record_error(stage: str, error: BaseException) -> None:
     with contextlib.suppress(Exception):
         if not logger.isEnabledFor(level):
             return
-        shown = _as_shown(error)
-        if shown is None:
-            logger.log(level, _MESSAGE, stage, "", exc_info=error)
-        else:
-            logger.log(level, _MESSAGE, stage, f"\n{shown}")
+        logger.log(level, _MESSAGE, stage, _as_shown(error))
 
 
 def record_problem(stage: str, problem: str, *, about: str = "") -> None:
@@ -279,17 +275,16 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def _as_shown(error: BaseException) -> str | None:
-    """Return an error's traceback as the log may have it; None: as it is."""
-    if _quoting.withheld:
-        return "".join(_without_messages(error))
+def _as_shown(error: BaseException) -> str:
+    """Return an error's traceback as the log may have it; no handler gets the error itself."""
     try:
-        text = "".join(traceback.format_exception(error))
-        cleaned = text if _quoting.clean is None else _quoting.clean(text)
-    except Exception:  # noqa: BLE001 - messages and hooks are anybody's code
-        return "".join(_without_messages(error))
-    cleaned = printable(cleaned, has_lines=True)
-    return None if cleaned == text else cleaned
+        if not _quoting.withheld:
+            text = "".join(traceback.format_exception(error))
+            text = text if _quoting.clean is None else _quoting.clean(text)
+            return printable(text, has_lines=True)
+    except Exception:  # noqa: BLE001, S110 - messages and hooks are anybody's code
+        pass
+    return "".join(_without_messages(error))
 
 
 def _without_messages(error: BaseException) -> Iterator[str]:
