@@ -399,30 +399,14 @@ class Assessment:
 
         None where there is nothing to say: no readable verdicts, a refusal, or no claim.
         """
-        if self.evasive:
-            return None
-        # One pass and no tuple: this is asked several times of every answer.
-        claims = False
-        for sentence in self.sentences or ():
-            if sentence.verdict is not Verdict.NO_CLAIM:
-                if sentence.finding is Severity.MAJOR:
-                    return True
-                claims = True
-        return False if claims else None
+        return None if self.evasive or not self.claims else bool(self.counted_findings)
 
     @property
     def has_minor_findings_only(self) -> bool | None:
         """Whether the answer has findings, and all of them are minor. None as `hallucinated`."""
-        if self.evasive:
+        if self.evasive or not self.claims:
             return None
-        claims = minor = False
-        for sentence in self.sentences or ():
-            if sentence.verdict is not Verdict.NO_CLAIM:
-                claims = True
-                if sentence.finding is Severity.MAJOR:
-                    return False
-                minor = minor or sentence.finding is Severity.MINOR
-        return minor if claims else None
+        return not self.counted_findings and any(each.finding for each in self.claims)
 
 
 class Cause(StrEnum):
