@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
@@ -215,20 +214,6 @@ class Interaction:
         """The model that gave the answer: the one that was asked last; empty: not known."""
         return self.generations[-1].model if self.generations else ""
 
-    def texts(self) -> Interaction:
-        """Return what a judge reads of it, and no more: metadata may be of any type."""
-        return Interaction(
-            id=self.id,
-            query=self.query,
-            chunks=tuple([replace(chunk, metadata={}) for chunk in self.chunks]),
-            answer=self.answer,
-            reference=self.reference,
-            framework=self.framework,
-            started_ns=self.started_ns,
-            ended_ns=self.ended_ns,
-            status=self.status,
-        )
-
 
 def _first_token_s(timed: Generation | Interaction) -> float | None:
     if not timed.first_token_ns:
@@ -414,30 +399,14 @@ class Assessment:
 
         None where there is nothing to say: no readable verdicts, a refusal, or no claim.
         """
-        if self.evasive:
-            return None
-        # One pass and no tuple: this is asked several times of every answer.
-        claims = False
-        for sentence in self.sentences or ():
-            if sentence.verdict is not Verdict.NO_CLAIM:
-                if sentence.finding is Severity.MAJOR:
-                    return True
-                claims = True
-        return False if claims else None
+        return None if self.evasive or not self.claims else bool(self.counted_findings)
 
     @property
     def has_minor_findings_only(self) -> bool | None:
         """Whether the answer has findings, and all of them are minor. None as `hallucinated`."""
-        if self.evasive:
+        if self.evasive or not self.claims:
             return None
-        claims = minor = False
-        for sentence in self.sentences or ():
-            if sentence.verdict is not Verdict.NO_CLAIM:
-                claims = True
-                if sentence.finding is Severity.MAJOR:
-                    return False
-                minor = minor or sentence.finding is Severity.MINOR
-        return minor if claims else None
+        return not self.counted_findings and any(each.finding for each in self.claims)
 
 
 class Cause(StrEnum):
@@ -668,20 +637,6 @@ class Report:
             lines.append(f"    {self.evidence(sentence)}")
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook: the answer with its unsupported sentences marked, and why."""
-        answer, end = "", 0
-        for sentence in self.unsupported:
-            text = self.interaction.answer
-            answer += escape(text[end : sentence.start])
-            answer += f"<mark>{escape(text[sentence.start : sentence.end])}</mark>"
-            end = sentence.end
-        answer += escape(self.interaction.answer[end:])
-        return (
-            f"<p><b>{escape(self.interaction.query)}</b></p><p>{answer}</p>"
-            f"<pre>{escape(str(self))}</pre>"
-        )
-
     def evidence(self, sentence: SentenceVerdict) -> str:
         """Say which words are not in the chunks, or which chunk says otherwise."""
         chunks = self.interaction.chunks
@@ -889,15 +844,7 @@ class AlarmEvent:
 
     def __str__(self) -> str:
         """Say it in one line, for a log."""
-        subject = {
-            "quality": "the answers got worse",
-            "slice": "a part of the answers got worse",
-            "input": "what comes in has changed",
-            "judge": "the judge has changed, not the answers",
-        }[self.kind]
         sentence = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
-        if self.raised:
-            sentence += f" ({subject})"
         if self.span is not None:
             sentence += f"; {self.span.of(self.signal)}"
         side = "at least" if self.higher_is_better else "at most"
@@ -922,16 +869,6 @@ class AlarmCause:
     """The number of these that it finds hallucinated now."""
     waiting: int
     """The number of old answers that are still to be read again."""
-
-    def __str__(self) -> str:
-        """Say it in a sentence, for people."""
-        what = {
-            "judge": "The judge has become stricter",
-            "application": "It is the application, not the judge",
-            "unknown": "Judge or application is not yet known",
-        }[self.cause]
-        flips = f"{self.flipped} of {self.reread} old answers that were fine flipped"
-        return f"{what}: {flips} when they were read again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,10 +91,6 @@ def _whole_path(value: Any) -> Any:
     return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
-FilePath = Annotated[Path | None, BeforeValidator(_whole_path)]
-"""A file; `~` is the home folder."""
-
-
 StatePlace = Annotated[Path | SecretStr | None, BeforeValidator(_place)]
 """A file or a folder, or the address of a Redis server."""
 Parts = Annotated[tuple[Any, ...], BeforeValidator(_at_commas)]
@@ -609,11 +605,6 @@ class Settings(Group):
     export: ExportSettings = Field(default_factory=ExportSettings)
     receive: ReceiveSettings = Field(default_factory=ReceiveSettings)
 
-    @field_validator("exporters")
-    @classmethod
-    def _in_whole_paths(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(map(_whole_file, value))
-
     @field_validator("objectives")
     @classmethod
     def _within_reach(cls, value: dict[str, float]) -> dict[str, float]:
@@ -636,16 +627,6 @@ class Settings(Group):
         for source in (_from_file(), _from_variables(), named):
             _merge(values, source)
         return cls(**values)
-
-
-def _whole_file(exporter: Any) -> Any:
-    """Return the text of an exporter that writes a file, with the whole path; others as they are.
-
-    `jsonl:` alone is refused later.
-    """
-    name, _, rest = exporter.partition(":") if isinstance(exporter, str) else ("", "", "")
-    is_file = name.strip() == "jsonl" and rest.strip()
-    return f"jsonl:{_whole_path(rest.strip())}" if is_file else exporter
 
 
 # --- every option, by where it stands ------------------------------------------------------------

@@ -380,7 +380,7 @@ class McpOptions:
 class IncidentOptions:
     """List the incidents, or print one as Markdown.
 
-    An incident says what changed, since when, its cause, the worst answers, and what to ask next.
+    An incident says what changed, since when, its cause, and the worst answers.
     Incidents come from the setting `state`, or with --address, or without a state, from the page of
     a running monitor. Exit code 1 if there is none.
     """

@@ -152,7 +152,7 @@ class JsonLines(Exporter):
         path = os.path.expanduser(path)  # noqa: PTH111 - a user's who is unknown stays
         with contextlib.suppress(OSError):  # the current folder has been removed
             path = os.path.abspath(path)  # noqa: PTH100 - as above
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the application may go to another folder
         self.arguments = {"path": path}
         """With these a worker makes another like it."""
         self._context = ExportContext()
@@ -171,8 +171,7 @@ class JsonLines(Exporter):
         """Append what a person said, under the answer's id."""
         context, feedback = self._context, joined.feedback
         shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
-        label = feedback.shown_label(shown.text)
-        shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": label}
+        shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": feedback.label}
         if feedback.comment and shown.shows:
             shown_feedback["comment"] = shown.text(feedback.comment)
         line: dict[str, Any] = {

@@ -13,7 +13,7 @@ import msgspec
 from ragmonitor.offline.shapes import read_chunks
 from ragmonitor.records import Chunk
 from ragmonitor.runtime.errors import InputError
-from ragmonitor.runtime.tables import NO_UTF_8, Table, owners_alone, write_csv
+from ragmonitor.runtime.tables import Table, owners_alone, write_csv
 
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""
@@ -117,8 +117,7 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
         for row in Table(path):
             where = f"{name}, {unit} {row.number}"
             if row.error:
-                advice = f"; {NO_UTF_8}" if "no UTF-8" in row.error else ""
-                raise InputError(f"{where}: {row.error}{advice}")
+                raise InputError(f"{where}: {row.error}")
             try:
                 golden = _golden(row.value)
             except (InputError, ValueError) as error:

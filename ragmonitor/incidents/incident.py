@@ -16,7 +16,6 @@ from ragmonitor.records import (
     AlarmCause,
     AlarmKind,
     AlarmSpan,
-    AlarmState,
     Assessment,
     Chunk,
     Interaction,
@@ -37,10 +36,11 @@ MAX_NAME: Final = 200
 MAX_ATTRIBUTES: Final = 12
 
 CauseKind = PartKind | Literal["judge", "everywhere", "unknown"]
+NAMELESS: Final = ("unknown", "everywhere")
+"""The kinds of cause that name nothing."""
 
-Occasion = Literal["raised", "named", "on", "cleared"]
-"""`named`: a cause is named for the first time; `on`: it is still on after the hours of the
-setting."""
+Occasion = Literal["raised", "named", "cleared"]
+"""`named`: a cause is named for the first time."""
 
 Name = Annotated[str, AfterValidator(lambda name: printable(name)[:MAX_NAME])]
 Text = Annotated[str, AfterValidator(lambda text: printable(text)[:MAX_TEXT])]
@@ -62,19 +62,20 @@ class Rate(Part):
 
 
 class IncidentAlarm(Part):
-    """One alarm of the incident."""
+    """One alarm of the incident; but for its end the fields are those of `AlarmState`."""
 
     signal: Name
     judge: Name
     kind: AlarmKind
-    raised_s: float
     since_s: float
-    """The time since which its evidence had been rising."""
+    """When it was raised."""
+    rising_since_s: float | None = None
+    """The time since which its evidence had been rising; None: it is not known."""
     cleared_s: float | None = None
     """None: it is on."""
     objective: float | None
     higher_is_better: bool
-    rise: AlarmSpan | None = None
+    span: AlarmSpan | None = None
     """None: it rests on no scored answers."""
     detail: Text = ""
 
@@ -89,15 +90,6 @@ class Shift(Part):
 
     dimension: Name
     share: float
-
-
-class Suspect(Part):
-    """A part of the traffic that got worse than the others; the fields are those of `NamedPart`."""
-
-    kind: PartKind
-    name: Name
-    now: Rate | None = None
-    before: Rate | None = None
 
 
 class NearEvent(Part):
@@ -116,6 +108,9 @@ class NamedCause(Part):
     name: Name = ""
     named_s: float
     """The time when it was named first."""
+    now: Rate | None = None
+    """The mean over its answers since the rise began; None: not known of documents."""
+    before: Rate | None = None
 
 
 class BadSentence(Part):
@@ -206,18 +201,13 @@ class Incident(Part):
 
     id: str = Field(pattern=r"^[0-9A-Za-z-]{1,80}$")
     service: Name
-    service_version: Name
     content: Content
     opened_s: float
     updated_s: float
     closed_s: float | None = None
     """None: it is open."""
-    noticed_s: float
-    """When somebody was last told of it."""
     alarms: tuple[IncidentAlarm, ...]
     check: AlarmCause | None = None
-    parts: tuple[Suspect, ...] = ()
-    """The most evidence first."""
     shift: Shift | None = None
     events: tuple[NearEvent, ...] = ()
     cause: NamedCause
@@ -231,7 +221,8 @@ class Incident(Part):
     @property
     def since_s(self) -> float:
         """The time since which the evidence of its first alarm had been rising."""
-        return min(alarm.since_s for alarm in self.alarms)
+        rises = [alarm.rising_since_s for alarm in self.alarms]
+        return min([self.opened_s, *(each for each in rises if each is not None)])
 
     @property
     def leading(self) -> IncidentAlarm:
@@ -241,15 +232,9 @@ class Incident(Part):
             key=lambda each: (
                 each.signal != "hallucination",
                 each.kind != "quality",
-                each.raised_s,
+                each.since_s,
             ),
         )
-
-    @property
-    def named(self) -> Suspect | None:
-        """The part that is named as the cause; None: the judge is, or nothing."""
-        wanted = (self.cause.kind, self.cause.name)
-        return next((each for each in self.parts if (each.kind, each.name) == wanted), None)
 
     def with_alarms(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Self:
         """Return it with these alarms, and closed if none of them is on any more."""
@@ -269,24 +254,24 @@ class Incident(Part):
             now_s: The time of it.
         """
         update: dict[str, object] = {"check": check or self.check, "updated_s": now_s}
-        parts = self.parts
+        cause = NamedCause(kind="unknown", named_s=now_s)
         if found is not None:
-            parts = tuple(map(Suspect.model_validate, found.parts)) or parts
             events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
-            update |= {"parts": parts, "events": tuple(events)}
+            update["events"] = tuple(events)
             shift = found.shift
             update["shift"] = None if shift is None else Shift(**shift._asdict())
-        kind: CauseKind = "unknown"
-        name = ""
+            if found.is_everywhere:
+                cause = NamedCause(kind="everywhere", named_s=now_s)
+            for part in found.parts[:1]:
+                told = {"named_s": now_s, "now": part.now, "before": part.before}
+                cause = NamedCause.model_validate({"kind": part.kind, "name": part.name} | told)
         if check is not None and check.cause == "judge":
-            kind = "judge"
-        elif parts:
-            kind, name = parts[0].kind, parts[0].name
-        elif found is not None and found.is_everywhere:
-            kind = "everywhere"
-        is_weaker = kind == "unknown" or (kind == "everywhere" and self.cause.kind != "unknown")
-        if not is_weaker and (kind, name) != (self.cause.kind, self.cause.name):
-            update["cause"] = NamedCause(kind=kind, name=name, named_s=now_s)
+            cause = NamedCause(kind="judge", named_s=now_s)
+        known = self.cause
+        if (cause.kind, cause.name) == (known.kind, known.name):
+            update["cause"] = cause.model_copy(update={"named_s": known.named_s})
+        elif cause.kind not in NAMELESS or known.kind == "unknown":
+            update["cause"] = cause
         return self.model_copy(update=update)
 
     def with_answers(self, answers: Iterable[BadAnswer]) -> Self:
@@ -308,23 +293,6 @@ class Incident(Part):
         """Return whether a content policy permits what this incident keeps."""
         order = ("all", "hashed", "none")
         return order.index(self.content) >= order.index(content)
-
-
-def alarm_of(state: AlarmState, now_s: float) -> IncidentAlarm:
-    """Return what is kept of an alarm that is on now."""
-    raised_s = now_s if state.since_s is None else state.since_s
-    rising_s = raised_s if state.rising_since_s is None else state.rising_since_s
-    return IncidentAlarm(
-        signal=state.signal,
-        judge=state.judge,
-        kind=state.kind,
-        raised_s=raised_s,
-        since_s=min(raised_s, rising_s),
-        objective=state.objective,
-        higher_is_better=state.higher_is_better,
-        rise=state.span,
-        detail=state.detail,
-    )
 
 
 def _shown(text: str, policy: ContentPolicy) -> str:

@@ -12,12 +12,12 @@ from typing import Final
 from ragmonitor.causes import Explanation
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.incidents.incident import (
+    NAMELESS,
     BadAnswer,
     Incident,
     IncidentAlarm,
     NamedCause,
     Occasion,
-    alarm_of,
 )
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.notices import Notifier
@@ -35,7 +35,6 @@ GRACE_S: Final = 30.0
 """What a process knows of alarms may be so old: a newer alarm is not cleared by it."""
 MAX_SUSPECTS: Final = 50
 """Bad answers that are remembered for the next incident."""
-TRIES: Final = 20
 
 Explain = Callable[[str, float], Explanation]
 """From a signal, and when its rise began, to what stands out."""
@@ -55,12 +54,10 @@ class IncidentKeeper(Exporter):
         journal: Journal,
         *,
         service: str,
-        service_version: str = "",
         explain: Explain | None = None,
         policy: ContentPolicy,
         is_judged: bool = True,
         notices: Notifier | None = None,
-        still_on_s: float = math.inf,
         now: Clock,
     ) -> None:
         """Begin; nothing is read yet.
@@ -68,26 +65,21 @@ class IncidentKeeper(Exporter):
         Args:
             journal: Where incidents are kept.
             service: Whose they are.
-            service_version: Its version.
             explain: Looks for what explains a rise; None: nobody does.
             policy: How texts of answers are kept.
             is_judged: A judge scores a sample; else the built-in judge's verdicts count.
             notices: Tells people; None: nobody is told.
-            still_on_s: After how long they are told again that it is on; infinite: never.
             now: Seconds since the epoch, by the store's clock.
         """
         self.journal = journal
         self._service = service
-        self._service_version = service_version
         self.explain = explain
         """May be set before the first alarm."""
         self._policy = policy
         self._role = "sampled" if is_judged else "builtin"
         self._notices = notices
-        self._still_on_s = still_on_s
         self._now = now
-        self._suspects: dict[str, BadAnswer | Example | Report] = {}
-        """Quotes are worked out once an incident is open."""
+        self._suspects: dict[str, BadAnswer] = {}
         self._over: set[_Key] = set()
         """The alarms that this process, which evaluates them, has just cleared."""
         self._snapshot = Snapshot()
@@ -101,20 +93,27 @@ class IncidentKeeper(Exporter):
         assessment = report.assessment
         if report.role != self._role or assessment is None or not assessment.hallucinated:
             return
-        self._remember(report)
+        self._remember(report, assessment.finding_share)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Remember the answers behind an alarm; the numbers of now, which follow, say it is on."""
         for each in event.examples:
             if each.interaction.id not in self._suspects:
-                self._remember(each)
+                self._remember(each, each.badness)
         if not event.raised:
             self._over.add((event.signal, event.judge))
         self._due_s = min(self._due_s, 0.0)
 
-    def _remember(self, bad: Example | Report) -> None:
-        self._suspects.pop(bad.interaction.id, None)
-        self._suspects[bad.interaction.id] = bad
+    def _remember(self, bad: Example | Report, badness: float) -> None:
+        id_ = bad.interaction.id
+        self._suspects.pop(id_, None)
+        self._suspects[id_] = BadAnswer.of(
+            bad.interaction,
+            bad.assessment,
+            badness=badness,
+            policy=self._policy,
+            trace_id="" if bad.target is None else bad.target.trace_id,
+        )
         while len(self._suspects) > MAX_SUSPECTS:
             del self._suspects[next(iter(self._suspects))]
 
@@ -131,9 +130,8 @@ class IncidentKeeper(Exporter):
         if self._due_s == -math.inf:
             self.journal.strip()
         self._due_s = now_s + LOOK_S
-        on = [alarm_of(state, now_s) for state in active]
+        on = [IncidentAlarm.model_validate(state) for state in active]
         self._change({alarm.key: alarm for alarm in on})
-        self._over.clear()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for notices that are under way; return whether all are out."""
@@ -143,26 +141,24 @@ class IncidentKeeper(Exporter):
 
     def _change(self, on: Mapping[_Key, IncidentAlarm]) -> None:
         """Bring the open incident up to date by the alarms that are on, and tell people."""
-        for _ in range(TRIES):
-            kept = self.journal.open()
-            before, now_s = kept.incident, self._now()
-            alarms = self._alarms(before, on, now_s)
-            self._is_open = bool(alarms)
-            if not alarms:
-                return
-            after = self._opened(alarms, now_s) if before is None else before
-            after = self._updated(after.with_alarms(alarms, now_s), now_s)
-            occasion = self._occasion(before, after, now_s)
-            if occasion is not None:
-                after = after.model_copy(update={"noticed_s": now_s})
-            if after == before:
-                return
-            if self.journal.replace(kept, after):
-                self._is_open = after.is_open
-                if occasion is not None and self._notices is not None:
-                    with contained("notify"):
-                        self._notices.tell(occasion, after)
-                return
+        kept = self.journal.open()
+        before, now_s = kept.incident, self._now()
+        alarms = self._alarms(before, on, now_s)
+        self._is_open = bool(alarms)
+        if not alarms:
+            self._over.clear()
+            return
+        after = self._opened(alarms, now_s) if before is None else before
+        after = self._updated(after.with_alarms(alarms, now_s), now_s)
+        # Where another process was faster, the next numbers come in two seconds.
+        if after == before or not self.journal.replace(kept, after):
+            return
+        self._is_open = after.is_open
+        self._over.clear()
+        occasion = _occasion(before, after)
+        if occasion is not None and self._notices is not None:
+            with contained("notify"):
+                self._notices.tell(occasion, after)
 
     def _alarms(
         self, before: Incident | None, on: Mapping[_Key, IncidentAlarm], now_s: float
@@ -174,33 +170,31 @@ class IncidentKeeper(Exporter):
         """
         if before is None:
             newest = next(iter(self.journal.recent()), None)
-            over = {} if newest is None else {each.key: each.raised_s for each in newest.alarms}
+            over = {} if newest is None else {each.key: each.since_s for each in newest.alarms}
             return tuple(
-                each for key, each in on.items() if each.raised_s > over.get(key, -math.inf)
+                each for key, each in on.items() if each.since_s > over.get(key, -math.inf)
             )
         known = {each.key: each for each in before.alarms}
         for key, new in on.items():
             old = known.get(key)
-            if old is None or (old.cleared_s is not None and new.raised_s > old.raised_s):
+            if old is None or (old.cleared_s is not None and new.since_s > old.since_s):
                 known[key] = new
         for key, old in known.items():
-            is_old = key in self._over or old.raised_s < now_s - GRACE_S
+            is_old = key in self._over or old.since_s < now_s - GRACE_S
             if key not in on and old.cleared_s is None and is_old:
                 known[key] = old.model_copy(update={"cleared_s": now_s})
         return tuple(known.values())
 
     def _opened(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Incident:
-        alarm = min(alarms, key=lambda each: each.raised_s)
-        raised = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
+        alarm = min(alarms, key=lambda each: each.since_s)
+        raised = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y%m%d-%H%M%S")
         signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
         return Incident(
             id=f"{raised}-{signal}",
             service=self._service,
-            service_version=self._service_version,
             content=self._policy.content,
-            opened_s=alarm.raised_s,
+            opened_s=alarm.since_s,
             updated_s=0.0,
-            noticed_s=now_s,
             alarms=alarms,
             cause=NamedCause(kind="unknown", named_s=now_s),
         )
@@ -215,35 +209,15 @@ class IncidentKeeper(Exporter):
                     found = self.explain(leading.signal, incident.since_s)
             check = self._snapshot.cause or incident.check
             incident = incident.explained(check, found, now_s)
-        suspects = [self._quote(id_) for id_ in self._suspects]
-        fresh = [each for each in suspects if each.at_s >= incident.since_s]
-        return incident.with_answers(fresh)
+        since_s = incident.since_s
+        return incident.with_answers(e for e in self._suspects.values() if e.at_s >= since_s)
 
-    def _quote(self, id_: str) -> BadAnswer:
-        found = self._suspects[id_]
-        if isinstance(found, BadAnswer):
-            return found
-        badness = 0.0
-        if isinstance(found, Example):
-            badness = found.badness
-        elif found.assessment is not None:
-            badness = found.assessment.finding_share
-        quoted = self._suspects[id_] = BadAnswer.of(
-            found.interaction,
-            found.assessment,
-            badness=badness,
-            policy=self._policy,
-            trace_id="" if found.target is None else found.target.trace_id,
-        )
-        return quoted
 
-    def _occasion(self, before: Incident | None, after: Incident, now_s: float) -> Occasion | None:
-        """Return what people are to be told of; None: of nothing."""
-        if before is None:
-            return "raised"
-        if not after.is_open:
-            return "cleared"
-        nameless = ("unknown", "everywhere")
-        if before.cause.kind in nameless and after.cause.kind not in nameless:
-            return "named"
-        return "on" if now_s - after.noticed_s >= self._still_on_s else None
+def _occasion(before: Incident | None, after: Incident) -> Occasion | None:
+    """Return what people are to be told of; None: of nothing."""
+    if before is None:
+        return "raised"
+    if not after.is_open:
+        return "cleared"
+    is_named = before.cause.kind in NAMELESS and after.cause.kind not in NAMELESS
+    return "named" if is_named else None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Final
@@ -21,14 +19,10 @@ from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.guard import record_problem, shielded, silenced
 from ragmonitor.runtime.printable import printable
-from ragmonitor.runtime.protocols import Clock
 
 MAX_WAITING: Final = 8
 """Notices that may wait while receivers are slow."""
-MAX_PER_HOUR: Final = 12
-"""An alarm that comes and goes must not flood a chat."""
 MAX_LINE: Final = 500
-HOUR_S: Final = 3_600.0
 _STAGE: Final = "notify"
 _LOGGERS: Final = ("apprise", "urllib3.connectionpool")
 """They log addresses, secrets included, while a notice is sent."""
@@ -50,9 +44,7 @@ class Notifier:
         *,
         lost: Lost,
         page_url: str = "",
-        texts: bool = False,
         language: Language = "en",
-        clock: Clock = time.monotonic,
     ) -> None:
         """Check the addresses; nothing is sent.
 
@@ -60,66 +52,47 @@ class Notifier:
             urls: Apprise's addresses of services (`slack://...`); secrets, which are never logged.
             lost: Counts notices that did not arrive; may be called from any thread.
             page_url: The folder of the page for people, with a slash at its end; empty: no links.
-            texts: Whether the worst sentence may be quoted.
             language: Of the notices.
-            clock: For the limit per hour.
 
         Raises:
             MissingExtraError: apprise is not installed.
             SettingsError: An address is none of apprise's; it is named by its number alone.
         """
         self._receivers = [_plugin(url, n) for n, url in enumerate(urls, 1)]
-        self._lost, self._clock = lost, clock
-        self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
-        self._waiting: deque[tuple[str, str]] = deque()
+        self._lost = lost
         self._sending = threading.Lock()
         self._calls: list[Future[None]] = []
         self._page_url = page_url
-        self._texts = texts
         self._language: Language = language
 
     def tell(self, occasion: Occasion, incident: Incident) -> None:
-        """Have every receiver told; of too many that wait the oldest gives way."""
-        now_s = self._clock()
-        if len(self._sent_s) == MAX_PER_HOUR and now_s - self._sent_s[0] < HOUR_S:
-            self._lose("notify_limited", f"more than {MAX_PER_HOUR} notices an hour")
-            return
-        self._sent_s.append(now_s)
-        self._waiting.append(self.notice(occasion, incident))
-        if len(self._waiting) > MAX_WAITING:  # as many calls wait for their turn
-            self._waiting.popleft()
-            self._lose("notify_full", "receivers are slow, and the oldest that waited is dropped")
+        """Have every receiver told; a notice too many is dropped."""
+        self._calls = [each for each in self._calls if not each.done()]
+        if len(self._calls) > MAX_WAITING:
+            self._lose("notify_full", "receivers are slow, and a notice is dropped")
             return
         try:
-            call = EXECUTOR.submit(self._send_next)
+            self._calls.append(EXECUTOR.submit(self._send, *self.notice(occasion, incident)))
         except RuntimeError:  # the system has no thread for it
-            self._waiting.pop()
             self._lose("notify_failed", "there is no thread to send on")
-            return
-        self._calls = [*(each for each in self._calls if not each.done()), call]
 
     def notice(self, occasion: Occasion, incident: Incident) -> tuple[str, str]:
-        """Return the line, and what follows it: the link, and a text if that is permitted."""
+        """Return the line, and the link that follows it; empty: there is none."""
         say = Wording(self._language)
-        end_s = incident.updated_s if incident.closed_s is None else incident.closed_s
-        span = say.span(max(end_s, incident.noticed_s) - incident.opened_s)
+        span = say.span((incident.closed_s or incident.updated_s) - incident.opened_s)
         what = headline(incident, self._language)
         line = say(f"line_{occasion}", service=incident.service, span=span, what=what)
-        lines = [f"{self._page_url}incidents/{incident.id}"] if self._page_url else []
-        sentences = [each.text for answer in incident.answers[:1] for each in answer.sentences[:1]]
-        if self._texts and occasion != "cleared":
-            lines += [_harmless(each) for each in sentences]
-        return _harmless(line), "\n".join(lines)
+        link = f"{self._page_url}incidents/{incident.id}" if self._page_url else ""
+        return _harmless(line), link
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for what is under way; return whether nothing is left."""
         return not wait(self._calls, max(0.0, timeout_s)).not_done
 
-    def _send_next(self) -> None:
+    def _send(self, title: str, body: str) -> None:
         # On a thread of our own: these posts are no traffic of the application.
         context.attach(context.set_value("suppress_instrumentation", True))
         with self._sending:
-            title, body = self._waiting.popleft()
             for receiver in self._receivers:
                 is_taken = False
                 try:

@@ -60,42 +60,34 @@ def _strong(label: str, text: str, say: Wording) -> str:
     return f"**{_plain(label)}**{say('colon')}{_plain(text)}"
 
 
-def _title(incident: Incident, say: Wording) -> str:
-    return say("title", service=incident.service, signal=say.signal(incident.leading))
-
-
 def _story(incident: Incident, say: Wording, links: Links) -> Iterator[str]:
-    yield f"# {_plain(_title(incident, say))}"
-    yield _plain(say("between").join(_times(incident, say)))
+    title = say("title", service=incident.service, signal=say.signal(incident.leading))
+    yield f"# {_plain(title)}"
+    yield _plain(_times(incident, say))
     yield _strong(say("what"), _moved(incident.leading, say), say)
-    yield _strong(say("cause"), say("between").join(_cause(incident, say)), say)
+    yield _strong(say("cause"), " ".join(_cause(incident, say)), say)
     yield _strong(say("check"), _check(incident, say), say)
     yield f"## {say('answers')}"
     yield from _answers(incident, say, links)
-    yield f"## {say('next')}"
-    yield "\n".join(f"- {_plain(each)}" for each in _questions(incident, say))
     yield f"## {say('alarms')}"
     yield "\n".join(_alarms(incident, say))
     yield _plain(say("sure"))
     yield _plain(say("updated", time=moment(incident.updated_s), id=incident.id))
 
 
-def _times(incident: Incident, say: Wording) -> Iterator[str]:
-    time = moment(incident.opened_s)
-    if incident.closed_s is None:
-        yield say("open", time=time)
+def _times(incident: Incident, say: Wording) -> str:
+    time, end_s = moment(incident.opened_s), incident.closed_s
+    if end_s is None:
+        told = say("open", time=time)
     else:
-        span = say.span(incident.closed_s - incident.opened_s)
-        yield say("closed", time=time, end=moment(incident.closed_s), span=span)
-    yield say("since", time=moment(incident.since_s))
-    if incident.service_version:
-        yield say("version_of", version=incident.service_version)
+        told = say("closed", time=time, end=moment(end_s), span=say.span(end_s - incident.opened_s))
+    return f"{told} {say('since', time=moment(incident.since_s))}"
 
 
 def _moved(alarm: IncidentAlarm, say: Wording) -> str:
     """Return the one number that the alarm, the page and the incident all say."""
     known = {"signal": say.signal(alarm), "bound": say.bound(alarm), "judge": alarm.judge}
-    rise = alarm.rise
+    rise = alarm.span
     if alarm.signal == "version_worse":
         return say("version_worse")
     if rise is None:
@@ -108,24 +100,18 @@ def _moved(alarm: IncidentAlarm, say: Wording) -> str:
 
 
 def _cause(incident: Incident, say: Wording) -> Iterator[str]:
-    cause, named = incident.cause, incident.named
-    if cause.kind in ("judge", "everywhere", "unknown"):
-        yield say(f"cause_{cause.kind}")
-    else:
-        yield say("cause_named", cause=say.cause(cause.kind, cause.name))
+    cause = incident.cause
+    yield say("sentence_end", text=say.cause(cause.kind, cause.name))
     signal = incident.leading.signal
-    if named is not None and named.now is not None:
-        now = say.rate(named.now, signal)
-        if named.before is None:
+    if cause.now is not None:
+        now = say.rate(cause.now, signal)
+        if cause.before is None:
             yield say("rates_new", now=now)
         else:
-            yield say("rates", now=now, before=say.rate(named.before, signal))
+            yield say("rates", now=now, before=say.rate(cause.before, signal))
     if incident.shift is not None:
         share = percent(incident.shift.share)
         yield say("shift", dimension=incident.shift.dimension, share=share)
-    others = [say.cause(each.kind, each.name) for each in incident.parts if each is not named]
-    if others:
-        yield say("others", names=say("comma").join(others))
     if incident.events:
         names = [
             f"{each.kind.replace('_', ' ')} {each.name}{_brackets(moment(each.at_s), say)}"
@@ -147,21 +133,12 @@ def _check(incident: Incident, say: Wording) -> str:
     return say(f"check_{check.cause}", **counts)
 
 
-def _questions(incident: Incident, say: Wording) -> Iterator[str]:
-    time = moment(incident.since_s)
-    yield say(f"next_{incident.cause.kind}", name=incident.cause.name, time=time)
-    if incident.check is not None and incident.check.cause == "unknown":
-        yield say("next_check")
-    if not incident.is_open:
-        yield say("next_over")
-
-
 def _alarms(incident: Incident, say: Wording) -> Iterator[str]:
     for each in incident.alarms:
         end = say("still_on")
         if each.cleared_s is not None:
             end = say("cleared", time=moment(each.cleared_s))
-        raised = moment(each.raised_s)
+        raised = moment(each.since_s)
         yield f"- {_plain(say('alarm', what=_moved(each, say), raised=raised, end=end))}"
 
 

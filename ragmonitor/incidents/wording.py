@@ -60,12 +60,11 @@ class Wording:
         return self(side, value=number(objective, signal))
 
     def span(self, seconds: float) -> str:
-        """Return how long it took, in one unit."""
-        for key, unit_s, most_s in (("s", 1, 90), ("min", 60, 5_400), ("h", 3_600, 129_600)):
-            if seconds < most_s:
-                digits = 1 if key == "h" and seconds < 36_000 else 0
-                return self(key, n=f"{max(0.0, seconds) / unit_s:.{digits}f}")
-        return self("d", n=f"{seconds / 86_400:.0f}")
+        """Return how long it took: in minutes, or from two hours on in hours."""
+        minutes = round(max(0.0, seconds) / 60)
+        if minutes < 120:
+            return self("min", n=minutes)
+        return self("h", n=round(minutes / 60))
 
 
 def percent(share: float) -> str:
@@ -76,7 +75,4 @@ def percent(share: float) -> str:
 
 def moment(seconds: float) -> str:
     """Return a time in UTC."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, OSError, ValueError):  # of a row that others wrote
-        return "–"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -130,17 +130,12 @@ class KeepingJudge(CapableJudge):
                 advice. Empty: it is asked.
         """
         vars(self).update(vars(judge))  # the same judge, with every capability
-        self._asked = judge
         self.replies = replies
         self._advice = advice
 
     def within_budget(self, unit: Any) -> CapableJudge:
         """Return this judge with `expected_cost` in the unit of a budget."""
         return KeepingJudge(super().within_budget(unit), self.replies, advice=self._advice)
-
-    def uncached(self) -> CapableJudge:
-        """Return the judge without what is kept: a repeated reading would only agree with it."""
-        return self._asked
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the judge found, now or before. Raises what the judge raises."""

@@ -441,9 +441,6 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 
 # --- Exports: what leaves the process, what is replaced in it, who serves it ---
 
-STILL_ON_S: Final = 4 * 3_600.0
-"""After how long people are told again that an alarm is still on."""
-
 
 def meters_of(
     settings: Settings,
@@ -616,16 +613,13 @@ def incidents_of(
             [url.get_secret_value() for url in settings.alarms.notify],
             lost=lost,
             page_url=settings.server.page_url,
-            texts=settings.content.policy == "all",
             language=settings.alarms.notify_language,
         )
     return IncidentKeeper(
         Journal(store, settings.content.shown),
         is_judged=is_judged,
         notices=notifier,
-        still_on_s=STILL_ON_S,
         service=settings.service,
-        service_version=settings.service_version,
         policy=_content(settings),
         now=store.now,
     )

@@ -269,8 +269,6 @@ class JudgeRunner:
             spent: Returns the cost of a reading, in the budget's unit.
         """
         self.judge, self.sampler = judge, sampler
-        # What it has kept of earlier readings would agree with them.
-        self._uncached = judge.uncached()
         self._engine, self._concurrency = engine, concurrency
         self._spent = spent
         self.forget()
@@ -352,19 +350,19 @@ class JudgeRunner:
         """Return the report on an answer that is paid for; its cost is charged, come what may.
 
         Args:
-            role: What it is read for; a reading outside the sample uses none that was kept.
+            role: What it is read for.
             interaction: The answer.
             decision: That it is read, and what is reserved for it.
             engine: Other evaluators; None: the usual ones.
         """
-        judge = self.judge if role == "sampled" else self._uncached
         spent = 0.0
         try:
             # These first: waiting for them must not use up the judge's own time.
             await self._prepared.wait()
             async with self._slots:
                 spent = decision.reserved  # if this is cancelled nobody knows what it cost
-                reading = await (engine or self._engine).read(judge, role, interaction, decision)
+                engine = engine or self._engine
+                reading = await engine.read(self.judge, role, interaction, decision)
                 usage = reading.report.usage
                 if usage is not None and reading.is_usage_known:
                     spent = self._spent(usage)

@@ -16,9 +16,8 @@ from google.rpc.status_pb2 import Status
 
 from ragmonitor.export.server import HttpServer, Reply
 from ragmonitor.export.view.access import Access
-from ragmonitor.receive.open_traces import FullError
+from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body, request_of
-from ragmonitor.receive.span_intake import SpanIntake
 
 PATH: Final = "/v1/traces"
 _STOPPING_S: Final = 2.0
@@ -31,7 +30,7 @@ class HttpReceiver:
 
     def __init__(
         self,
-        intake: SpanIntake,
+        traces: OpenTraces,
         host: str,
         port: int,
         *,
@@ -42,7 +41,7 @@ class HttpReceiver:
         """Listen.
 
         Args:
-            intake: Takes the requests.
+            traces: Takes the requests.
             host: Address to listen on.
             port: 0: any free one.
             access: Knows the token that senders must show, if there is one.
@@ -52,7 +51,7 @@ class HttpReceiver:
         Raises:
             OSError: The address cannot be listened on.
         """
-        self._intake = intake
+        self._traces = traces
         self._access = access
         self._max_bytes = max_bytes
         self._retry_after = f"{max(1, math.ceil(retry_after_s))}"
@@ -60,7 +59,7 @@ class HttpReceiver:
             host,
             port,
             lambda _target, _headers: _said(404, f"spans are sent by POST to {PATH}"),
-            count=intake.count,
+            count=traces.count,
             receive=self._receive,
             admit=self._admit,
             max_body_bytes=max_bytes,
@@ -85,13 +84,13 @@ class HttpReceiver:
         scheme, _, shown = headers.get("Authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer" and self._access.is_token(shown.strip())
         if self._access.needs_token and not is_bearer:
-            self._intake.count("unauthorized")
+            self._traces.count("unauthorized")
             refusal = _said(401, "a bearer token is needed", kind)
             return replace(refusal, headers=(("WWW-Authenticate", "Bearer"),))
         if not self._access.needs_token and "Origin" in headers:
             # A browser, which a website that gives its name the address 127.0.0.1 (DNS rebinding)
             # would make send spans of its own invention. Exporters have no origin.
-            self._intake.count("unauthorized")
+            self._traces.count("unauthorized")
             return _said(403, "websites send spans only with server.token", kind)
         if target.partition("?")[0] != PATH:
             return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
@@ -106,10 +105,10 @@ class HttpReceiver:
                 encoding=headers.get("Content-Encoding", ""),
                 max_bytes=self._max_bytes,
             )
-            return _reply(200, self._intake.take(request), kind)
+            return _reply(200, self._traces.take(request), kind)
         except UnreadableBodyError as error:
             if error.status == 415:  # the server counts the others by their status
-                self._intake.count("malformed")
+                self._traces.count("malformed")
             return _said(error.status, str(error), kind)
         except FullError as error:
             again = ("Retry-After", self._retry_after)

@@ -8,9 +8,8 @@ import threading
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ragmonitor.receive.open_traces import FullError
+from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, request_of
-from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.guard import contained, record_error, record_problem
 
@@ -44,11 +43,11 @@ class KafkaReceiver:
 
     protocol = "OTLP over Kafka"
 
-    def __init__(self, intake: SpanIntake, url: str, service: str, *, max_bytes: int) -> None:
+    def __init__(self, traces: OpenTraces, url: str, service: str, *, max_bytes: int) -> None:
         """Begin to read.
 
         Args:
-            intake: Takes the requests.
+            traces: Takes the requests.
             url: `kafka://user:password@broker:9092,broker:9092/topic?property=value`; the
                 properties are librdkafka's.
             service: Names the group, `ragmonitor.receive.<service>`.
@@ -63,14 +62,16 @@ class KafkaReceiver:
         except ImportError:
             raise MissingExtraError("the client of Kafka", "kafka") from None
         topic, properties = _read_address(url)
-        self._intake, self._max_bytes = intake, max_bytes
+        self._traces, self._max_bytes = traces, max_bytes
         self.url = f"topic {topic}"
         """The topic that it reads, for people."""
         self._ending = threading.Event()
-        group = {"group.id": f"ragmonitor.receive.{service}", "error_cb": self._report}
+        group = {"group.id": f"ragmonitor.receive.{service}"}
+        told = {"error_cb": self._report}
         try:
             self._consumer = confluent_kafka.Consumer(
-                _DEFAULTS | properties | _OURS | group, logger=logging.getLogger("ragmonitor.kafka")
+                _DEFAULTS | group | properties | _OURS | told,
+                logger=logging.getLogger("ragmonitor.kafka"),
             )
         except (confluent_kafka.KafkaException, TypeError, ValueError) as error:
             # Which may quote a value, and so a password.
@@ -116,12 +117,12 @@ class KafkaReceiver:
                 request = request_of(
                     body, content_type=kind, encoding="", max_bytes=self._max_bytes
                 )
-                self._intake.take(request)
+                self._traces.take(request)
             except FullError:
                 self._ending.wait(RETRY_S)
                 continue
             except UnreadableBodyError as error:
-                self._intake.count("too_large" if error.status == 413 else "malformed")
+                self._traces.count("too_large" if error.status == 413 else "malformed")
                 record_problem("receive", f"a message of {self.url} cannot be read: {error}")
             is_taken = True
         if is_taken:
@@ -136,7 +137,7 @@ def _read_address(url: str) -> tuple[str, dict[str, Any]]:
     """Return the topic that an address names, and the client's properties; it quotes nothing.
 
     Raises:
-        SettingsError: It cannot be understood, or sets what is not to be set.
+        SettingsError: It cannot be understood.
     """
     try:
         parts = urlsplit(url)
@@ -150,9 +151,6 @@ def _read_address(url: str) -> tuple[str, dict[str, Any]]:
             "receive.kafka: the address is kafka://broker:9092,broker:9092/otlp_spans, perhaps "
             "with ?name=value&name=value, and %23 for a '#' in a password"
         )
-    for name in (*_OURS, "group.id"):
-        if name in query:
-            raise SettingsError(f"receive.kafka: {name} is not to be set")
     login = {}
     if user:
         name, _, password = user.partition(":")

@@ -1,4 +1,7 @@
-"""Holds the spans of traces until they are complete: bounded in bytes, traces, spans and age."""
+"""Takes OTLP's requests, and holds the spans of traces until they are complete.
+
+What is held is bounded in bytes, traces, spans and age.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,34 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
-from ragmonitor.receive.otlp_bodies import UnreadableBodyError
-from ragmonitor.receive.otlp_spans import HeldSpan
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from ragmonitor.capture.span_readers import dialect_of
+from ragmonitor.receive.otlp_spans import (
+    MAX_SCOPE_CHARACTERS,
+    HeldSpan,
+    has_sound_ids,
+    held_span,
+    process_of,
+)
+from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.protocols import Clock
+from ragmonitor.semconv.conventions import SCOPE
+from ragmonitor.semconv.metrics import RECEIVED
 
 MAX_SPANS_OF_TRACE: Final = 10_000
-MAX_BYTES_OF_TRACE: Final = 64 * 2**20
 MAX_REMEMBERED_SPANS: Final = 200_000
 """Ids of spans that have left: those of the traces that ended last."""
 
 TRACE_BYTES: Final = 500
 """The memory that an open trace takes beside its spans, estimated."""
+_NO_IDS: Final = "spans without a trace id of 16 bytes and a span id of 8"
 
 SpanOutcome = Literal["taken", "duplicate", "late"]
-"""The outcome of a span: held; known already; of a trace that was given up."""
+"""The outcome of a span with sound ids: held; known already; of a trace that was given up."""
 
 
 class FullError(Exception):
@@ -30,28 +47,23 @@ class FullError(Exception):
 class OpenTrace:
     """The spans of one trace that have come."""
 
-    __slots__ = ("awaited", "began_s", "changed_s", "matches", "size_bytes", "spans")
+    __slots__ = ("began_s", "changed_s", "matches", "size_bytes", "spans")
 
     def __init__(self, now: float) -> None:
         self.spans: dict[str, HeldSpan] = {}
         """The spans by id."""
-        self.awaited: set[str] = set()
-        """The ids of parents that have not come."""
         self.size_bytes = TRACE_BYTES
         self.began_s = self.changed_s = now
         """The time when its first, and its last span came."""
         self.matches = False
         """Whether any span follows a convention."""
 
-    def add(self, span: HeldSpan, now: float) -> None:
-        """Hold a span."""
-        self.spans[span.span_id] = span
-        self.awaited.discard(span.span_id)
-        if span.parent_id and span.parent_id not in self.spans:
-            self.awaited.add(span.parent_id)
-        self.matches = self.matches or span.matches
-        self.size_bytes += span.size_bytes
-        self.changed_s = now
+    @property
+    def is_whole(self) -> bool:
+        """Whether every parent that its spans name has come."""
+        return all(
+            not each.parent_id or each.parent_id in self.spans for each in self.spans.values()
+        )
 
 
 class OpenTraces:
@@ -91,6 +103,8 @@ class OpenTraces:
         self._open: dict[bytes, OpenTrace] = {}
         self._left: OrderedDict[tuple[bytes, str], None] = OrderedDict()
         """Trace and span id of spans that have left; of a trace that was given up, no span id."""
+        self._counts: Counter[tuple[str, str]] = Counter()
+        """Requests, spans and traces, by what became of them."""
         self.size_bytes = 0
         """About how much memory the spans and their traces take."""
 
@@ -98,42 +112,46 @@ class OpenTraces:
         """Return how many traces are open."""
         return len(self._open)
 
-    def add(self, spans: Sequence[tuple[bytes, HeldSpan]]) -> tuple[Counter[str], int]:
-        """Take the spans of one request; return what became of them, and the traces given up.
+    def count(self, outcome: str, what: str = "requests") -> None:
+        """Count a request, or a trace, by what became of it."""
+        with self._lock:
+            self._counts[what, outcome] += 1
 
-        Args:
-            spans: Each with the id of its trace.
+    def gauges(self) -> Sequence[GaugeValue]:
+        """Return the counts."""
+        with self._lock:
+            return [
+                GaugeValue.of(RECEIVED, n, what=what, outcome=outcome)
+                for (what, outcome), n in self._counts.items()
+            ]
+
+    def take(self, request: ExportTraceServiceRequest) -> ExportTraceServiceResponse:
+        """Take a request whole, and return the reply.
 
         Raises:
-            FullError: There is no room for them yet; none was taken.
-            UnreadableBodyError: There will never be.
+            FullError: There is no room for it yet; nothing of it was taken.
         """
+        spans, outcomes = _sound_spans(request)
         trace_ids = {trace_id for trace_id, _ in spans}
         size_bytes = sum(span.size_bytes for _, span in spans)
-        outcomes: Counter[str] = Counter()
-        given_up = 0
+        rejected = outcomes["rejected"]
         with self._lock:
             opened = len(trace_ids - self._open.keys())
-            if size_bytes + len(trace_ids) * TRACE_BYTES > self._max_bytes or (
-                len(trace_ids) > self._max_traces
-            ):
-                raise UnreadableBodyError(
-                    413, "a request cannot have more spans, or traces, than may be held at once"
-                )
             if self.size_bytes + size_bytes + opened * TRACE_BYTES > self._max_bytes or (
                 len(self._open) + opened > self._max_traces
             ):
+                self._counts["requests", "full"] += 1
                 raise FullError("as many open traces are held as may be; try again later")
             now = self._clock()
             for trace_id, span in spans:
                 outcomes[self._add(trace_id, span, now)] += 1
-                trace = self._open.get(trace_id)
-                if trace is not None and (
-                    len(trace.spans) > MAX_SPANS_OF_TRACE or trace.size_bytes > MAX_BYTES_OF_TRACE
-                ):
-                    self._leave(trace_id, give_up=True)
-                    given_up += 1
-        return outcomes, given_up
+            self._counts["requests", "partial" if rejected else "taken"] += 1
+            self._counts.update({("spans", name): n for name, n in outcomes.items()})
+        reply = ExportTraceServiceResponse()
+        if rejected:
+            reply.partial_success.rejected_spans = rejected
+            reply.partial_success.error_message = _NO_IDS
+        return reply
 
     def _add(self, trace_id: bytes, span: HeldSpan, now: float) -> SpanOutcome:
         trace = self._open.get(trace_id)
@@ -144,8 +162,14 @@ class OpenTraces:
         if trace is None:
             trace = self._open[trace_id] = OpenTrace(now)
             self.size_bytes += TRACE_BYTES
-        trace.add(span, now)
+        trace.spans[span.span_id] = span
+        trace.matches = trace.matches or span.matches
+        trace.size_bytes += span.size_bytes
+        trace.changed_s = now
         self.size_bytes += span.size_bytes
+        if len(trace.spans) > MAX_SPANS_OF_TRACE:
+            self._leave(trace_id, give_up=True)
+            self._counts["traces", "too_large"] += 1
         return "taken"
 
     def due(self, *, at_end: bool = False) -> Iterator[tuple[bytes, OpenTrace]]:
@@ -160,9 +184,10 @@ class OpenTraces:
         yield from due
 
     def _is_due(self, trace: OpenTrace, now: float) -> bool:
-        is_whole = not (trace.matches and trace.awaited)
-        wait_s = self._quiet_s if is_whole else self._wait_s
-        return now - trace.changed_s >= wait_s or now - trace.began_s >= self._age_s
+        quiet_s = now - trace.changed_s
+        if quiet_s >= self._wait_s or now - trace.began_s >= self._age_s:
+            return True
+        return quiet_s >= self._quiet_s and (not trace.matches or trace.is_whole)
 
     def release(self, trace_id: bytes, trace: OpenTrace, spans: int) -> bool:
         """Have a trace leave; False: it has grown since it had so many spans, and stays."""
@@ -187,3 +212,26 @@ class OpenTraces:
             self._left.update(dict.fromkeys((trace_id, span_id) for span_id in trace.spans))
         while len(self._left) > MAX_REMEMBERED_SPANS:
             self._left.popitem(last=False)
+
+
+def _sound_spans(
+    request: ExportTraceServiceRequest,
+) -> tuple[list[tuple[bytes, HeldSpan]], Counter[str]]:
+    """Return the spans to be held, each with its trace id, and what became of the others."""
+    outcomes: Counter[str] = Counter()
+    sound: list[tuple[bytes, HeldSpan]] = []
+    for resource in request.resource_spans:
+        process = process_of(resource.resource)
+        for each in resource.scope_spans:
+            scope = each.scope.name[:MAX_SCOPE_CHARACTERS]
+            for span in each.spans:
+                if scope == SCOPE:
+                    outcomes["own"] += 1
+                elif not has_sound_ids(span):
+                    outcomes["rejected"] += 1
+                else:
+                    keys = {pair.key: None for pair in span.attributes}
+                    matches = dialect_of(scope, keys) is not None
+                    held = held_span(span, scope, process, matches=matches)
+                    sound.append((span.trace_id, held))
+    return sound, outcomes

@@ -17,6 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
+MAX_PARTS: Final = 200_000
+"""Spans, attributes, events and links of one request: about a second of one processor."""
 MAX_JSON_BRACKETS: Final = 200_000
 """Opening ones in a body of JSON, those in texts too: it is read value by value, in Python."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
@@ -75,6 +77,24 @@ def request_of(
         request.ParseFromString(body)
     except DecodeError:
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest") from None
+    return _checked(request)
+
+
+def _checked(request: ExportTraceServiceRequest) -> ExportTraceServiceRequest:
+    """Return a request that keeps no processor busy; an empty part of it takes two bytes.
+
+    Raises:
+        UnreadableBodyError: It has too many parts.
+    """
+    parts = len(request.resource_spans)
+    for resource in request.resource_spans if parts <= MAX_PARTS else ():
+        parts += len(resource.resource.attributes) + len(resource.scope_spans)
+        for scope in resource.scope_spans if parts <= MAX_PARTS else ():
+            parts += len(scope.spans)
+            for span in scope.spans if parts <= MAX_PARTS else ():
+                parts += len(span.attributes) + len(span.events) + len(span.links)
+    if parts > MAX_PARTS:
+        raise UnreadableBodyError(413, f"a request has at most {MAX_PARTS:,} spans and attributes")
     return request
 
 

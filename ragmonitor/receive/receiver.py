@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
 from ragmonitor.export.view.access import Access, is_loopback
@@ -14,13 +13,10 @@ from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.stream_sender import StreamSender
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces
-from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.receive.trace_assembly import assembled
-from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.errors import RagMonitorError, SettingsError
 from ragmonitor.runtime.guard import contained, record_error
 from ragmonitor.runtime.protocols import Clock
-from ragmonitor.semconv.metrics import RECEIVED
 from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,10 +36,6 @@ MAX_HELD_BYTES: Final = 256 * 2**20
 """Memory that the spans of open traces may take; likewise."""
 MAX_REQUEST_BYTES: Final = 20 * 2**20
 """Bytes of one request, as it is sent and unpacked."""
-
-TraceOutcome = Literal["interaction", "none", "too_large", "unreadable"]
-"""The outcome of a trace. `none`: no text was retrieved for a model's answer, or the spans that
-say so are missing; `too_large`: it had more spans than one trace may hold."""
 
 
 class Receiver:
@@ -92,14 +84,11 @@ class Receiver:
             age_s=OPEN_RUN_AGE_S,
             clock=clock,
         )
-        """The traces that are not complete."""
-        self.intake = SpanIntake(self.traces)
-        """Takes the requests."""
+        """Takes the requests, and holds the traces that are not complete."""
         self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
-        self._outcomes: Counter[TraceOutcome] = Counter()
         back_half = Pipeline if settings.send_to is None else StreamSender
         self.back: Pipeline | StreamSender = back_half(
-            settings, poll=lambda: 0, gauges=self._gauges
+            settings, poll=lambda: 0, gauges=self.traces.gauges
         )
         """Scores interactions, or puts them on the stream."""
         self.listeners: Sequence[HttpReceiver | KafkaReceiver] = ()
@@ -114,7 +103,7 @@ class Receiver:
         """
         try:
             http = HttpReceiver(
-                self.intake,
+                self.traces,
                 self._host,
                 self._http_port,
                 access=self._access,
@@ -130,7 +119,7 @@ class Receiver:
 
             try:
                 kafka = KafkaReceiver(
-                    self.intake,
+                    self.traces,
                     self._kafka.get_secret_value(),
                     self._service,
                     max_bytes=MAX_REQUEST_BYTES,
@@ -181,25 +170,16 @@ class Receiver:
         except Exception as error:  # noqa: BLE001 - a trace must cost only itself
             record_error("capture", error)
             self.traces.give_up(trace_id)
-            self._outcomes["unreadable"] += 1
+            self.traces.count("unreadable", "traces")
             self.back.ledger.give_up("unreadable")
             return
         if not self.traces.release(trace_id, trace, len(held)):
             return
-        self._outcomes["interaction" if found else "none"] += 1
+        # `none`: no text was retrieved for a model's answer, or the spans that say so are missing.
+        self.traces.count("interaction" if found else "none", "traces")
         for received in found:
             if received.is_probe:
                 received.release()
                 self.back.ledger.give_up("probe")
             else:
                 self.back.put(received)
-
-    def _gauges(self) -> Sequence[GaugeValue]:
-        outcomes = {**self._outcomes, "too_large": self.intake.given_up}
-        return (
-            *self.intake.gauges(),
-            *(
-                GaugeValue.of(RECEIVED, n, what="traces", outcome=name)
-                for name, n in outcomes.items()
-            ),
-        )

@@ -123,10 +123,6 @@ class CapableJudge:
 
     # --- the rest -------------------------------------------------------------------------------
 
-    def uncached(self) -> CapableJudge:
-        """Return this judge without replies that are kept: it keeps none."""
-        return self
-
     @property
     def breaker_state(self) -> BreakerState | None:
         """Whether the judge leaves its provider alone; None: it never does."""

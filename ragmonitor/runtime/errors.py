@@ -51,12 +51,11 @@ class MissingExtraError(RagMonitorError):
     quotes_no_text = True
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} is not installed; run: pip install 'ragmonitor[{extra}]'")
-        self._missing = (what, extra)
+        super().__init__(what, extra)  # as they are: another process makes it again of these
 
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        """Say how to make it again: a judge may raise it in another process."""
-        return type(self), self._missing
+    def __str__(self) -> str:
+        what, extra = self.args
+        return f"{what} is not installed; run: pip install 'ragmonitor[{extra}]'"
 
 
 class InputError(RagMonitorError):

@@ -25,7 +25,6 @@ MAX_COMMENT_CHARACTERS: Final = 4_000
 """A longer comment is cut."""
 DEFAULT_KIND: Final = "thumbs"
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_LABEL: Final = re.compile(r"[\w .:/+-]{1,40}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _GOOD: Final = frozenset(
     (
@@ -49,10 +48,10 @@ class Feedback:
 
     interaction_id: str
     """The id as `joining_id` returns it."""
-    score: float | None
-    """0 (bad) to 1 (good); None: a label that says neither."""
+    score: float
+    """0 (bad) to 1 (good)."""
     label: str = ""
-    """The label as it was given; empty: it was a number or a yes or no."""
+    """The word that was given; empty: it was a number or a yes or no."""
     comment: str = ""
     kind: str = DEFAULT_KIND
     at_s: float
@@ -61,23 +60,16 @@ class Feedback:
     @property
     def is_good(self) -> bool | None:
         """Whether the person found the answer good; None: they say neither."""
-        if self.score is None or self.score == 0.5:
-            return None
-        return self.score > 0.5
+        return None if self.score == 0.5 else self.score > 0.5
 
     @property
     def direction(self) -> str:
         """`good`, `bad` or `neither`, as a label of series."""
         return {True: "good", False: "bad", None: "neither"}[self.is_good]
 
-    def shown_label(self, show: Callable[[str], str]) -> str:
-        """Return the label: a word that is known here as it is, any other as a text is shown."""
-        is_known = self.label.casefold() in _GOOD | _BAD
-        return self.label if is_known or not self.label else show(self.label)
-
     def redacted(self, clean: Callable[[str], str]) -> Feedback:
         """Return it with what the person wrote redacted."""
-        return replace(self, comment=clean(self.comment), label=self.shown_label(clean))
+        return replace(self, comment=clean(self.comment))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,20 +98,16 @@ class JoinedFeedback:
             started_ns=at_ns,
             ended_ns=at_ns,
         )
-        evaluations: tuple[Scored, ...] = ()
-        if told.score is not None:
-            evaluations = (
-                Scored(
-                    evaluator=f"{told.kind}@1",
-                    judge=PEOPLE,
-                    score=told.score,
-                    explanation=told.comment,
-                ),
-            )
+        scored = Scored(
+            evaluator=f"{told.kind}@1",
+            judge=PEOPLE,
+            score=told.score,
+            explanation=told.comment,
+        )
         return Report(
             interaction=interaction,
             judge=PEOPLE,
-            evaluations=evaluations,
+            evaluations=(scored,),
             assessment=None,
             target=self.target,
             late=True,
@@ -144,8 +132,8 @@ def feedback_of(
 
     Args:
         interaction_id: Of the interaction: a text or a UUID.
-        value: True or False; a number from 0 (bad) to 1 (good), or -1 for a thumb down; or a label
-            of up to 40 letters: `up`, `down` and words like them have a direction, others none.
+        value: True or False; a number from 0 (bad) to 1 (good), or -1 for a thumb down; or `up`,
+            `down` or a word like them.
         comment: In the person's own words.
         kind: What was asked of the person: `thumbs`, `stars`; lower case.
         at_s: When, in seconds since the epoch.
@@ -162,30 +150,27 @@ def feedback_of(
         raise FeedbackError("kind is up to 40 lower-case letters, digits and underscores: 'stars'")
     if not isinstance(comment, str):
         raise FeedbackError("comment is a text")
-    score, label = _score_of(value)
     return Feedback(
         interaction_id=key,
-        score=score,
-        label=label,
+        score=_score_of(value),
+        label=value if isinstance(value, str) else "",
         comment=encodable(comment[:MAX_COMMENT_CHARACTERS]),
         kind=kind,
         at_s=at_s,
     )
 
 
-def _score_of(value: object) -> tuple[float | None, str]:
+def _score_of(value: object) -> float:
     if isinstance(value, str):
-        label = value.strip().translate(_MODIFIERS)
-        word = label.casefold()
-        if word not in _GOOD | _BAD and not _LABEL.fullmatch(label):
-            raise FeedbackError("a label is 1 to 40 letters, digits or spaces; put more in comment")
-        return (1.0 if word in _GOOD else 0.0 if word in _BAD else None), label
+        word = value.strip().translate(_MODIFIERS).casefold()
+        if word in _GOOD | _BAD:
+            return float(word in _GOOD)
     if not isinstance(value, int | float):
-        raise FeedbackError("value is true or false, a number from 0 to 1, or a label")
+        raise FeedbackError("value is true or false, a number from 0 to 1, or up or down")
     if value == -1:
-        return 0.0, ""
+        return 0.0
     if not 0 <= value <= 1:
         raise FeedbackError(
             "a number is from 0 (bad) to 1 (good), or -1; of n stars out of five give (n - 1) / 4"
         )
-    return float(value), ""
+    return float(value)

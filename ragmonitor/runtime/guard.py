@@ -45,14 +45,12 @@ errors: Counter[str] = Counter()
 
 _logged: set[Hashable] = set()
 _MAX_LOGGED = 200
-_MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
+_MESSAGE = "ragmonitor: error in stage %s; the application is not affected\n%s"
 _NO_DESCRIPTORS = (
     "ragmonitor: this process has no file descriptor left; answers wait, and are counted as "
     "unscored where they cannot: raise its limit (ulimit -n), or find what leaks"
 )
 _MAX_FRAMES = 50
-_MAX_CHAIN = 20
-"""Errors of one chain of causes that a log shows."""
 
 
 class _Quoting:
@@ -171,8 +169,8 @@ def ends_the_task(error: BaseException) -> bool:
 def record_error(stage: str, error: BaseException) -> None:
     """Count and log an error of ours, where a `with` block does not fit (hot callbacks).
 
-    `withhold_messages` and `clean_messages` decide how much of its message the log shows; its type,
-    its place and those of its causes are always shown.
+    `withhold_messages` and `clean_messages` decide how much of its message the log shows; its type
+    and its place are always shown.
     """
     errors[stage] += 1
     if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
@@ -187,11 +185,7 @@ def record_error(stage: str, error: BaseException) -> None:
     with contextlib.suppress(Exception):
         if not logger.isEnabledFor(level):
             return
-        shown = _as_shown(error)
-        if shown is None:
-            logger.log(level, _MESSAGE, stage, "", exc_info=error)
-        else:
-            logger.log(level, _MESSAGE, stage, f"\n{shown}")
+        logger.log(level, _MESSAGE, stage, _as_shown(error))
 
 
 def record_problem(stage: str, problem: str, *, about: str = "") -> None:
@@ -281,28 +275,21 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def _as_shown(error: BaseException) -> str | None:
-    """Return an error's traceback as the log may have it; None: as it is."""
-    if _quoting.withheld:
-        return "".join(_without_messages(error))
+def _as_shown(error: BaseException) -> str:
+    """Return an error's traceback as the log may have it; no handler gets the error itself."""
     try:
-        text = "".join(traceback.format_exception(error))
-        cleaned = text if _quoting.clean is None else _quoting.clean(text)
-    except Exception:  # noqa: BLE001 - messages and hooks are anybody's code
-        return "".join(_without_messages(error))
-    cleaned = printable(cleaned, has_lines=True)
-    return None if cleaned == text else cleaned
+        if not _quoting.withheld:
+            text = "".join(traceback.format_exception(error))
+            text = text if _quoting.clean is None else _quoting.clean(text)
+            return printable(text, has_lines=True)
+    except Exception:  # noqa: BLE001, S110 - messages and hooks are anybody's code
+        pass
+    return "".join(_without_messages(error))
 
 
 def _without_messages(error: BaseException) -> Iterator[str]:
-    """Yield an error's traceback and type, and those of its causes, the outermost first."""
-    found: BaseException | None = error
-    for _ in range(_MAX_CHAIN):
-        if found is None:
-            break
-        yield from traceback.format_tb(found.__traceback__, -_MAX_FRAMES)
-        kind, message = type(found), _message(found)
-        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        yield f"{name}: {message}\n" if message else f"{name}\n"
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
-    yield "(messages of errors are left out: they may quote what content or redaction withholds)"
+    """Yield an error's traceback and type; of its causes nothing is said."""
+    yield from traceback.format_tb(error.__traceback__, -_MAX_FRAMES)
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    yield f"{name}: {_message(error)}".removesuffix(": ")
+    yield "\n(messages of errors are left out: they may quote what content or redaction withholds)"

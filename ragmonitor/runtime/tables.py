@@ -29,7 +29,7 @@ MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 MAX_NESTING: Final = 8
 """The nesting of brackets in a cell: a list of objects has two."""
 ROWS_AT_ONCE: Final = 256
-NO_UTF_8: Final = (
+_NO_UTF_8: Final = (
     "it is no UTF-8; save it as CSV UTF-8 in a spreadsheet, or convert it, of GBK by "
     "`iconv -f GB18030 -t UTF-8`, of PowerShell's UTF-16 by `iconv -f UTF-16 -t UTF-8`"
 )
@@ -103,23 +103,17 @@ class Table:
     def _document(self, number: int, first: bytes, rest: bytes) -> Iterator[Row]:
         """Yield the records of a file that is one JSON document."""
         whole = _parsed(number, first + rest)
-        if not whole.error:
-            yield from _numbered(records_of(whole.value))
-        elif _parsed(number, first).error:
+        if whole.error:
             raise InputError(f"{self.name}: {whole.error}")
-        else:  # a document on its first line alone: JSON lines after all
-            for position, raw in enumerate([first, *rest.splitlines()], number):
-                if raw.strip():
-                    yield _parsed(position, raw)
+        yield from _numbered(records_of(whole.value))
 
     def _csv(self, file: BinaryIO) -> Iterator[Row]:
         # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
         csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
-        first = file.readline().decode("utf-8-sig", "surrogateescape").splitlines()
+        first = file.readline().decode("utf-8-sig", "replace").splitlines()
         delimiter = max(",;\t", key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
         file.seek(0)
-        # Wrong bytes become what no text holds, so that they cost their own row alone.
-        text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
         reader = csv.reader(text, delimiter=delimiter)
         try:
             rows = filter(any, reader)
@@ -130,6 +124,8 @@ class Table:
             wanted = self._columns.intersection(header) or frozenset(header) - {""}
             for number, cells in enumerate(rows, 1):
                 yield _of_cells(number, header, cells, wanted)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.name}: {_NO_UTF_8}") from error
         except csv.Error as error:
             raise InputError(f"{self.name}, line {reader.line_num}: {error}") from error
         finally:
@@ -157,8 +153,8 @@ def _numbered(records: Iterable[object]) -> Iterator[Row]:
 def _parsed(number: int, raw: bytes) -> Row:
     try:
         return Row(number=number, value=json.loads(raw.decode("utf-8")))
-    except UnicodeDecodeError as error:
-        problem = f"no UTF-8: byte {error.start + 1} of the line"
+    except UnicodeDecodeError:
+        problem = _NO_UTF_8
     except json.JSONDecodeError as error:
         problem = f"no JSON: {error.msg}, column {error.colno}; each line is to be one JSON object"
     except (ValueError, RecursionError):  # a number, or a nesting, beyond all measure
@@ -171,11 +167,10 @@ def _of_cells(number: int, header: list[str], cells: list[str], wanted: frozense
         problem = f"{len(cells)} cells; the header has {len(header)}"
         return Row(number=number, error=problem)
     pairs = zip(header, cells, strict=True)
-    values = {name: unguarded(cell) for name, cell in pairs if name in wanted}
-    wrong = [name for name, cell in values.items() if re.search("[\udc80-\udcff]", cell)]
-    if wrong:
-        return Row(number=number, error=f"{', '.join(wrong)}: no UTF-8")
-    return Row(number=number, value=values)
+    return Row(
+        number=number,
+        value={name: unguarded(cell) for name, cell in pairs if name in wanted},
+    )
 
 
 def records_of(document: object) -> Iterable[object]:

@@ -1,4 +1,4 @@
-"""The table of metrics: the name, kind, help, labels and unit of each, defined once.
+"""The table of metrics: the name, kind, help and labels of each, defined once.
 
 The series that are scraped and the tables of docs/metrics.md follow from it. A statistic that
 yields a `GaugeValue` needs one row here, no more.
@@ -36,8 +36,6 @@ class Metric:
     help: str
     labels: tuple[str, ...]
     """Without `service`."""
-    unit: str
-    """Empty: a plain number."""
     buckets: tuple[float, ...]
 
     @property
@@ -46,15 +44,6 @@ class Metric:
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
-_UNITS: Final = {
-    "_timestamp_seconds": "seconds since 1970",
-    "_seconds": "seconds",
-    "_ratio": "ratio",
-    "_rate": "ratio",
-    "_bytes": "bytes",
-    "_usd": "US dollars",
-}
-"""The units by the end of a metric's name, the longer one first."""
 TABLE: Final[dict[str, Metric]] = {}
 """Every metric by its name, in the order of docs/metrics.md."""
 
@@ -66,28 +55,22 @@ def _row(
     labels: str = "",
     *,
     kind: Kind = "gauge",
-    unit: str | None = None,
     buckets: tuple[float, ...] = (),
 ) -> str:
-    """Add a row, with its labels separated by spaces, and return the metric's name.
-
-    Its unit, if none is given, is the one that ends its name.
-    """
-    ends = (of_name for ending, of_name in _UNITS.items() if name.endswith(ending))
+    """Add a row, with its labels separated by spaces, and return the metric's name."""
     TABLE[name] = Metric(
         section=section,
         kind=kind,
         name=name,
         help=text,
         labels=tuple(labels.split()),
-        unit=next(ends, "") if unit is None else unit,
         buckets=buckets,
     )
     return name
 
 
 _events = partial(_row, "What happened")
-_means = partial(_row, "Means, each with its 95 % interval", unit="ratio")
+_means = partial(_row, "Means, each with its 95 % interval")
 _sums = partial(_row, "The same means as counters", labels="signal judge", kind="counter")
 _alarms = partial(_row, "Alarms")
 _amounts = partial(_row, "Time and money", kind="histogram")
@@ -146,7 +129,6 @@ INTERACTION_SECONDS: Final = _events(
 RETRIEVED_CHUNKS: Final = _events(
     "ragmonitor_retrieved_chunks",
     "Chunks that the model was shown.",
-    unit="chunks",
     buckets=CHUNK_BUCKETS,
     kind="histogram",
 )
@@ -164,7 +146,6 @@ GENAI_TOKENS: Final = _amounts(
     "gen_ai_client_token_usage",
     "Tokens of one model call, as its provider counted them.",
     f"{_GENAI_CALL} gen_ai_token_type",
-    unit="tokens",
     buckets=GENAI_TOKEN_BUCKETS,
 )
 FIRST_TOKEN_SECONDS: Final = _amounts(
@@ -214,11 +195,9 @@ WEAK_RETRIEVAL_RATIO: Final = _means(
     "window",
 )
 # Summable over windows and processes: from these PromQL forms the means (docs/statistics.md).
-ANSWERS: Final = _sums(
-    "ragmonitor_answers", "Answers that had a chance to be judged.", unit="answers"
-)
+ANSWERS: Final = _sums("ragmonitor_answers", "Answers that had a chance to be judged.")
 JUDGED_ANSWERS: Final = _sums(
-    "ragmonitor_judged_answers", "Judged answers to which the signal applies.", unit="answers"
+    "ragmonitor_judged_answers", "Judged answers to which the signal applies."
 )
 ESTIMATE: Final = _sums(
     "ragmonitor_estimate",
@@ -279,25 +258,21 @@ MAX_SAMPLING_RATE: Final = _spending(
 ARRIVALS: Final = _spending(
     "ragmonitor_arrivals_per_second",
     "Answers per second, with a half-life of two minutes.",
-    unit="1 / second",
 )
 EXPECTED_COST: Final = _spending(
     "ragmonitor_judge_expected_cost",
     "Expected cost of judging one answer, in the budget's unit.",
     "judge unit",
-    unit="label unit",
 )
 BUDGET_LEVEL: Final = _spending(
     "ragmonitor_budget_level",
     "What may be spent at once now.",
     "unit per",
-    unit="label unit",
 )
 BUDGET_LIMIT: Final = _spending(
     "ragmonitor_budget_limit",
     "What may be spent in the time that the label per names.",
     "unit per",
-    unit="label unit",
 )
 UNCOVERED_RATIO: Final = _spending(
     "ragmonitor_uncovered_ratio",
@@ -326,7 +301,6 @@ JUDGE_TOKENS: Final = _judging(
     "ragmonitor_judge_tokens",
     "Tokens that a judge's model used.",
     "judge direction",
-    unit="tokens",
     kind="counter",
 )
 JUDGE_SECONDS: Final = _judging(
@@ -384,7 +358,6 @@ GOLDEN_SCORE: Final = _goldens(
     "is the share that got an answer, and ragchecker_ begins RAGChecker's. "
     f"{_BOUNDS}",
     "evaluator judge window bound",
-    unit="ratio",
 )
 GOLDEN_ASKS: Final = _goldens(
     "ragmonitor_golden_asks",
@@ -416,14 +389,11 @@ FEEDBACK: Final = _people(
     kind="counter",
 )
 
-QUEUE_DEPTH: Final = _operation(
-    "ragmonitor_queue_depth", "Interactions that wait to be scored.", unit="interactions"
-)
+QUEUE_DEPTH: Final = _operation("ragmonitor_queue_depth", "Interactions that wait to be scored.")
 STREAM_RECORDS: Final = _operation(
     "ragmonitor_stream_records",
     "Records on the stream, by state: waiting, or open (taken by a worker).",
     "state",
-    unit="records",
 )
 STREAM_OLDEST_SECONDS: Final = _operation(
     "ragmonitor_stream_oldest_seconds",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +16,8 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
 
-from ragmonitor import InteractionIdMiddleware, JsonLines, Monitor, ServerSettings
+from ragmonitor import InteractionIdMiddleware, Monitor, ServerSettings
 from ragmonitor.runtime.errors import FeedbackError
-from ragmonitor.settings import ContentSettings
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler
 
@@ -51,30 +49,6 @@ def answered(monitor, answer="A parcel may weigh 40 kg."):
         i.retrieved(["A parcel may weigh 40 kg."])
         i.answered(answer)
     return i.id
-
-
-LABEL = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-
-
-@pytest.mark.parametrize(
-    ("policy", "label"),
-    [("all", "[redacted:github_token]"), ("hashed", "hmac-sha256:"), ("none", "")],
-)
-def test_a_label_of_one_s_own_is_a_text(policy, label, tmp_path):
-    """It is redacted and withheld as a comment is; `up` and words like it stay."""
-    path = tmp_path / "out.jsonl"
-    content = ContentSettings(policy=policy)
-    with Monitor(service="t", server=False, exporters=[JsonLines(path)], content=content) as m:
-        identity = answered(m)
-        for value in (LABEL, "Up"):
-            m.feedback(identity, value)
-        assert m.flush(60)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    own, up = [line["feedback"]["label"] for line in lines if "feedback" in line]
-    assert own.startswith(label)
-    assert bool(own) == bool(label)
-    assert LABEL not in path.read_text()
-    assert up == "Up"
 
 
 def test_feedback_of_days_later_finds_the_answer_of_an_earlier_process(tmp_path):

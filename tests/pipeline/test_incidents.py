@@ -78,7 +78,7 @@ def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
         shown = CliRunner().invoke(app, words, env={"RAGMONITOR_SERVER__TOKEN": TOKEN})
         refused = CliRunner().invoke(app, words)
     assert incident["answers"][0]["sentences"][0]["text"] == WRONG
-    assert "接下来要问什么" in page
+    assert "最差的回答" in page
     assert json.loads(brief)["incidents"][0]["id"] == incident["id"]
     assert shown.exit_code == 0, shown.stderr
     environment = {"RAGMONITOR_STATE": str(state), "RAGMONITOR_SERVICE": "shop"}

@@ -42,27 +42,11 @@ def test_the_newest_report_says_what_is_not_supported(monitor: Monitor) -> None:
     assert "Napoleon" in shown.splitlines()[-1]
 
 
-def test_a_notebook_marks_the_sentence_and_runs_nothing_of_it(monitor: Monitor) -> None:
-    ask(
-        monitor,
-        "It was built from 1887 to 1889. <script>alert(1)</script> opened it in 1920.",
-        "<i>?",
-    )
-    report = monitor.last()
-    assert report is not None
-    html = report._repr_html_()
-    assert "<script>" not in html
-    assert "<i>" not in html
-    assert html.count("<mark>") == 1
-    assert "opened it in 1920.</mark>" in html
-
-
 def test_an_answer_that_has_no_score_says_why(monitor: Monitor) -> None:
     ask(monitor, "")
     report = monitor.last()
     assert report is not None
     assert "no score (no_answer)" in str(report)
-    assert "no score (no_answer)" in report._repr_html_()
 
 
 def test_it_is_the_judges_report_where_one_read_the_answer() -> None:

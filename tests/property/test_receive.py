@@ -18,7 +18,6 @@ from ragmonitor.receive.otlp_bodies import (
     UnreadableBodyError,
     request_of,
 )
-from ragmonitor.receive.span_intake import SpanIntake
 from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.guard import errors
@@ -157,12 +156,11 @@ def test_any_spans_are_read_in_bounded_time(
 ) -> None:
     """Rings of parents, times at both ends of the range, values of every type, anywhere."""
     traces = open_traces(ManualClock())
-    intake = SpanIntake(traces)
     before = errors.copy()
     for spans in requests:
         body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
         request = request_of(body, content_type=JSON, encoding="", max_bytes=2**20)
-        intake.take(request)
+        traces.take(request)
         read(traces)
     assert (len(traces), traces.size_bytes) == (0, 0)
     assert errors == before
@@ -186,10 +184,9 @@ def test_order_batches_and_repeats_change_nothing(
     ]
     sent = [spans[n] for n in [*order, *twice]]
     traces = open_traces(ManualClock())
-    intake = SpanIntake(traces)
     while sent:
         size = batches.pop() if batches else len(sent)
-        intake.take(_over_the_wire(request_with(*sent[:size]), as_json))
+        traces.take(_over_the_wire(request_with(*sent[:size]), as_json))
         sent = sent[size:]
     found = read(traces)
     assert len(found) == 4
@@ -209,11 +206,10 @@ def _over_the_wire(request: ExportTraceServiceRequest, as_json: bool) -> ExportT
 def test_the_store_is_bounded(count: int, size: int) -> None:
     """Beyond its bounds a request is refused whole."""
     traces = open_traces(ManualClock())
-    intake = SpanIntake(traces)
     for number in range(1, count + 1):
         big = span(1, trace=number, attributes={"input.value": "x" * size})
         is_full = len(traces) == 10 or traces.size_bytes + size + 1_000 > 2**20
         with contextlib.nullcontext() if not is_full else contextlib.suppress(FullError):
-            intake.take(request_with(big))
+            traces.take(request_with(big))
     assert len(traces) <= 10
     assert traces.size_bytes <= 2**20 + 1_000

@@ -241,7 +241,7 @@ class Scene:
 
 def described(*parts: NamedPart, **options: Any) -> Incident:
     """Return an incident with a cause, two bad answers and everything else."""
-    scene = Scene(Explained(*(parts or (document(),)), **options), service_version="1.1")
+    scene = Scene(Explained(*(parts or (document(),)), **options))
     event = replace(raised(), examples=(example(1), example(2)))
     scene.alarm(event)
     return scene.incident

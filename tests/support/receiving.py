@@ -62,8 +62,8 @@ class Receiving:
                 return error.code, error.read(), error.headers
 
     def take(self, *spans: Mapping[str, Any], **process: str) -> None:
-        """Hand spans to the intake, as a server does."""
-        self.receiver.intake.take(request_of(*spans, **process))
+        """Hand spans over, as a server does."""
+        self.receiver.traces.take(request_of(*spans, **process))
 
     def after(self, seconds: float) -> list[Interaction]:
         """Return all interactions so far, when so much more time has passed."""

@@ -22,7 +22,6 @@ def told(value=True, identity="a", **changes):
         (0.5, 0.5, None),
         ("\N{THUMBS UP SIGN}\N{EMOJI MODIFIER FITZPATRICK TYPE-4}", 1.0, True),
         ("thumbs_down", 0.0, False),
-        ("too long", None, None),
     ],
 )
 def test_values_have_a_direction(value, score, is_good):

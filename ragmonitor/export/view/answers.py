@@ -156,8 +156,7 @@ class Answers:
         )
         if kept is None:
             return
-        label = told.shown_label(lambda text: text if self._shows else "")
-        shown: dict[str, Any] = {"score": told.score, "label": label}
+        shown: dict[str, Any] = {"score": told.score, "label": told.label}
         if self._shows and told.comment:
             shown["comment"] = _cut(told.comment, MAX_TEXT)
         kept.feedback.pop(told.kind, None)

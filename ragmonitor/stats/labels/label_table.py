@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.runtime.errors import InputError
-from ragmonitor.runtime.tables import NO_UTF_8, Table
+from ragmonitor.runtime.tables import Table
 from ragmonitor.stats.labels.correction import Label
 
 YES: Final = frozenset(("1", "yes", "y", "true", "t", "hallucinated", "x", "是", "有", "真"))
@@ -82,10 +82,7 @@ def read_rows(path: Path) -> Sequence[Label]:
     rows = []
     for row in Table(path, columns=(HUMAN, SEALED)):
         if row.error:
-            raise InputError(
-                f"{path}, row {row.number}: {row.error}"
-                + (f"; {NO_UTF_8}" if "no UTF-8" in row.error else "")
-            )
+            raise InputError(f"{path}, row {row.number}: {row.error}")
         cells = row.value
         if not isinstance(cells, Mapping) or not {HUMAN, SEALED} <= cells.keys():
             raise InputError(

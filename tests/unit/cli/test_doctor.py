@@ -112,7 +112,7 @@ def test_no_key_is_shown(monkeypatch, name, value):
     [
         ("http://me:secret@h:1/v1", "http://***@h:1/v1"),
         ("http://h:1/v1", "http://h:1/v1"),
-        ("http://t/{trace_id}?span={span_id}", "http://t/{trace_id}?span={span_id}"),
+        ("http://t/{trace_id}?span={span_id}", "http://t/{trace_id}?***"),
         ("http://[half?key=abc", "http://***"),
         ("no address: a/b // c", "no address: a/b // c"),
     ],

@@ -47,8 +47,8 @@ def test_an_alarm_opens_an_incident_that_names_its_cause():
         "handbook.md",
         START_S,
     )
-    assert found.leading.rise is not None
-    assert (found.leading.rise.mean, found.leading.rise.scored) == (0.41, 80)
+    assert found.leading.span is not None
+    assert (found.leading.span.mean, found.leading.span.scored) == (0.41, 80)
     (answer,) = found.answers
     (sentence,) = answer.sentences
     assert (sentence.source, sentence.chunk, sentence.words) == ("handbook.md", 1, ("90",))
@@ -94,8 +94,7 @@ def test_a_name_stays_when_the_evidence_fades():
     scene.alarm(raised())
     explain.found = Explained(is_everywhere=True, shift=Shift("route", 0.8)).found
     scene.pass_time(2, on("hallucination"))
-    assert scene.incident.named is not None
-    assert scene.incident.named.name == "handbook.md"
+    assert scene.incident.cause.name == "handbook.md"
     assert scene.incident.shift is not None
     explain.found = Explained(is_everywhere=True).found
     scene.pass_time(60, on("hallucination"))
@@ -126,7 +125,7 @@ def test_control_characters_of_others_are_in_no_incident():
     hostile = "a\x1b]0;owned\x07b\u202ec\r\nd"
     bad = example(1, text=hostile)
     asked = replace(bad.interaction, query=hostile, attributes={hostile: hostile})
-    scene = Scene(Explained(document(hostile)), service_version=hostile)
+    scene = Scene(Explained(document(hostile)))
     scene.alarm(replace(raised(), examples=(replace(bad, interaction=asked),)))
     found = scene.incident
     assert found.answers[0].question == "a]0;ownedbc  d"

@@ -82,7 +82,7 @@ def test_what_is_everywhere_is_said_so_and_no_noise_with_it():
     scene = Scene(Explained(is_everywhere=True, events=(event,), shift=Shift("route", 0.8)))
     scene.alarm(raised(detail="version 2 is worse than 1: by 0.3"))
     page = as_markdown(scene.incident)
-    assert "it is everywhere" in page
+    assert "everywhere: no part" in page
     assert "version 2 is worse than 1: by 0.3" in page
     assert "deployment 1.1" in page
     assert "By route, 80 % of the rise goes with the mix" in page

@@ -6,8 +6,15 @@ import gzip
 import json
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmonitor.receive.otlp_bodies import JSON, MAX_JSON_BRACKETS, PROTOBUF, UnreadableBodyError
+from ragmonitor.receive.otlp_bodies import (
+    JSON,
+    MAX_JSON_BRACKETS,
+    MAX_PARTS,
+    PROTOBUF,
+    UnreadableBodyError,
+)
 from ragmonitor.receive.otlp_bodies import request_of as request_in
 from tests.support.receiving import answer, json_of, request_of
 
@@ -81,3 +88,12 @@ def test_nesting_is_bounded() -> None:
         assert str(read).count("array_value") == depth
     assert refused(nested_json(20_000), kind=JSON) == 400
     assert refused(nested_protobuf(200), kind=PROTOBUF) == 400
+
+
+def test_a_request_has_a_bounded_number_of_parts() -> None:
+    """Ten million empty spans have twenty megabytes, and would keep a processor busy."""
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for _ in range(MAX_PARTS + 1):
+        spans.add()
+    assert refused(request.SerializeToString()) == 413

@@ -1,4 +1,4 @@
-"""What becomes of a request that is unpacked: what is held of it, and whether there is room."""
+"""What becomes of a request that is unpacked: what is held of it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragmonitor.receive.open_traces import OpenTraces
-from ragmonitor.receive.otlp_bodies import UnreadableBodyError
-from ragmonitor.receive.span_intake import MAX_PARTS, SpanIntake
 from ragmonitor.testing import ManualClock
 from tests.support.receiving import request_of, span
 
 MIB = 2**20
 
 
-def empty(max_bytes: int = 64 * MIB, max_traces: int = 1_000) -> tuple[OpenTraces, SpanIntake]:
-    """Return a store without traces, and what puts requests into it."""
-    traces = OpenTraces(
-        max_bytes=max_bytes,
-        max_traces=max_traces,
+def empty() -> OpenTraces:
+    """Return a store without traces."""
+    return OpenTraces(
+        max_bytes=64 * MIB,
+        max_traces=1_000,
         quiet_s=1.0,
         wait_s=5.0,
         age_s=60.0,
         clock=ManualClock(),
     )
-    return traces, SpanIntake(traces)
 
 
 def of_one_scope(name: str, spans: int) -> ExportTraceServiceRequest:
@@ -59,24 +56,14 @@ def test_held_memory_is_what_is_counted(
     request_with: Callable[[int], ExportTraceServiceRequest],
 ) -> None:
     """What spans share is held once and cut, and is counted with them."""
-    traces, intake = empty()
-    intake.take(request_of(span(999)))  # what is made once
+    traces = empty()
+    traces.take(request_of(span(999)))  # what is made once
     counted = traces.size_bytes
     tracemalloc.start()
     try:
         for number in range(1, 11):
-            intake.take(request_with(number))
+            traces.take(request_with(number))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert held < 1.5 * (traces.size_bytes - counted)
-
-
-def test_a_request_has_a_bounded_number_of_parts() -> None:
-    """Ten million empty spans have twenty megabytes, and would keep a processor busy."""
-    request = ExportTraceServiceRequest()
-    spans = request.resource_spans.add().scope_spans.add().spans
-    for _ in range(MAX_PARTS + 1):
-        spans.add()
-    with pytest.raises(UnreadableBodyError):
-        empty()[1].take(request)
