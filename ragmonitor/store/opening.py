@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from ragmonitor.runtime.redis_client import is_redis
 from ragmonitor.store.interface import Store
-from ragmonitor.store.redis import SENTINEL, Redis, connect
+from ragmonitor.store.redis import Redis
 from ragmonitor.store.sqlite import Memory, Sqlite
 
 FILE_NAME: Final = "ragmonitor.db"
@@ -16,8 +17,8 @@ def store_at(place: str | Path, service: str, *, falls_back: bool = False) -> St
     """Return the store of a place, which its first call opens.
 
     Args:
-        place: A file, or a folder, which gets a file of ours; `redis://`, `rediss://` or
-            `redis+sentinel://`.
+        place: A file, or a folder, which gets a file of ours; `redis://` or
+            `rediss://`.
         service: Whose sums these are.
         falls_back: Whether memory stands in for a file that cannot be used.
 
@@ -25,9 +26,8 @@ def store_at(place: str | Path, service: str, *, falls_back: bool = False) -> St
         SettingsError: The address cannot be understood.
         MissingExtraError: `redis` is not installed.
     """
-    scheme, separator, _ = str(place).partition("://")
-    if separator and scheme in ("redis", "rediss", "unix", SENTINEL):
-        return Redis(*connect(str(place)), service)
+    if is_redis(str(place)):
+        return Redis(str(place), service)
     path = Path(place)
     # A folder may be named that is not there yet.
     file = path if path.suffix and not path.is_dir() else path / FILE_NAME
