@@ -35,7 +35,7 @@ from ragmonitor.pipeline.judging import (
     JudgeRunner,
     ReadingEngine,
 )
-from ragmonitor.records import JudgeIdentity, is_builtin
+from ragmonitor.records import JudgeIdentity
 from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
@@ -197,22 +197,10 @@ def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRu
         return None
     named = settings.judge.name
     given = settings.judge.model if named is None else paid_judge(settings, named)
-    try:
-        unit = settings.budget.unit if settings.budget.is_given else None
-        judge = as_judge(given).within_budget(unit)
-    except SettingsError as error:
-        raise SettingsError(
-            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
-            "budget.calls_per_hour"
-        ) from error
+    unit = settings.budget.unit if settings.budget.is_given else None
+    judge = as_judge(given).within_budget(unit)
     if named is not None:
         judge = KeepingJudge(judge, KeptReplies())
-    if is_builtin(judge.identity.name):
-        raise SettingsError(
-            f"judge: {judge.identity.name!r} is a name of the built-in judge, which reads every "
-            "answer already; their scores would be one series; give the judge's identity another "
-            "name"
-        )
     entries = table.select(settings.evaluators)
     asking = sum(entry.asks for entry in entries)
     timeout_s = _reading_timeout_s(settings)

@@ -6,7 +6,7 @@ and what does not fit is refused. See docs/scaling.md for how to set up the serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -53,17 +53,6 @@ class StreamState:
     """Records that a consumer has, and has not settled."""
     oldest_s: float
     """Age of the oldest record that waits or is open, in seconds; 0: there is none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisSetup:
-    """How a Redis server is set up."""
-
-    version: str
-    eviction: str
-    """What it does when its memory is full; anything but `noeviction` loses records."""
-    is_on_disk: bool
-    """Whether it writes what it acknowledges to a file."""
 
 
 class RedisStream:
@@ -240,15 +229,11 @@ class RedisStream:
         pipeline.time()
         return pipeline.execute()
 
-    def server(self) -> RedisSetup:
-        """Return how the server is set up, as far as promises rest on it."""
+    def server(self) -> Mapping[str, Any]:
+        """Return what the server says of itself and its setup."""
         with self._reported("read"):
-            told = self._redis.info()
-        return RedisSetup(
-            version=str(told.get("redis_version", "")),
-            eviction=str(told.get("maxmemory_policy", "")),
-            is_on_disk=bool(told.get("aof_enabled")),
-        )
+            told: Mapping[str, Any] = self._redis.info()
+        return told
 
     def close(self) -> None:
         """Close the connections."""

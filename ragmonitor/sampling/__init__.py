@@ -1,12 +1,11 @@
 """Sampling of the answers that a judge scores, with inclusion probabilities fixed beforehand."""
 
-from ragmonitor.sampling.budget import RunBudget, TotalBudget, spent_in
+from ragmonitor.sampling.budget import RunBudget, spent_in
 from ragmonitor.sampling.sampler import AdaptiveSampler, uniform_of
 
 __all__ = [
     "AdaptiveSampler",
     "RunBudget",
-    "TotalBudget",
     "spent_in",
     "uniform_of",
 ]
