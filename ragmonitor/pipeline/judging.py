@@ -342,17 +342,6 @@ class JudgeRunner:
             self.sampler.refund(decision, spent)
         return reading.report
 
-    async def read_golden(self, engine: ReadingEngine, interaction: Interaction) -> Report:
-        """Return the report on an answer to a golden question, as far as the budget permits."""
-        cause = unscorable(interaction)
-        if cause is None:
-            decision = self.reserve(interaction)
-            if decision is not None:
-                return await self.read("golden", interaction, decision, engine)
-            cause = Cause.OVER_BUDGET
-        judge, detail = self.judge.identity, interaction.error
-        return engine.unread(judge, "golden", interaction, cause, detail=detail)
-
 
 def _never(cause: Cause) -> SamplingDecision:
     return SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)

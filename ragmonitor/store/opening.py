@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
 from ragmonitor.runtime.redis_client import is_redis
 from ragmonitor.store.interface import Store
 from ragmonitor.store.redis import Redis
@@ -13,7 +15,7 @@ from ragmonitor.store.sqlite import Memory, Sqlite
 FILE_NAME: Final = "ragmonitor.db"
 
 
-def store_at(place: str | Path, service: str, *, falls_back: bool = False) -> Store:
+def store_at(place: str | SecretStr | Path, service: str, *, falls_back: bool = False) -> Store:
     """Return the store of a place, which its first call opens.
 
     Args:
@@ -26,6 +28,8 @@ def store_at(place: str | Path, service: str, *, falls_back: bool = False) -> St
         SettingsError: The address cannot be understood.
         MissingExtraError: `redis` is not installed.
     """
+    if isinstance(place, SecretStr):
+        place = place.get_secret_value()
     if is_redis(str(place)):
         return Redis(str(place), service)
     path = Path(place)
@@ -34,7 +38,7 @@ def store_at(place: str | Path, service: str, *, falls_back: bool = False) -> St
     return Sqlite(file, service, falls_back=falls_back)
 
 
-def open_store(place: str | Path | None, service: str) -> Store:
+def open_store(place: str | SecretStr | Path | None, service: str) -> Store:
     """Return a store; memory, with one warning, in the place of a file that cannot be used.
 
     A server that is away, and a file that others hold locked, are tried again at each call. It

@@ -203,9 +203,9 @@ def test_what_others_spent_after_the_coin_fell_is_a_missing_verdict(clock, monke
     decision = sampler.draw(interaction(id=lucky(0.01)))
     assert (decision.drawn, decision.cause, decision.reserved) == (True, Cause.OVER_BUDGET, 0.0)
     assert decision.inclusion_probability > 0
-    assert ours.limits()[0].level == pytest.approx(0.1)
+    assert ours.status(0.0).level == pytest.approx(0.1)
     sampler.refund(decision, 0.0)
-    assert ours.limits()[0].level == pytest.approx(0.1)
+    assert ours.status(0.0).level == pytest.approx(0.1)
 
 
 class Failing(Memory):
