@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from ragmonitor.runtime.errors import SettingsError, StreamError
-from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, is_redis, redis_client
+from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, redis_client
 from ragmonitor.settings import Settings
 from ragmonitor.store.interface import SCHEMA
 
@@ -84,11 +83,6 @@ class RedisStream:
             SettingsError: The address cannot be understood.
             MissingExtraError: `redis` is not installed.
         """
-        if not is_redis(url):
-            raise SettingsError(
-                "send_to: addresses begin with redis://, rediss:// or unix://, not "
-                f"{urlsplit(url).scheme[:20]!r}"
-            )
         self._redis, self._errors = redis_client(url, setting="send_to")
         # One slot of a cluster, whatever the service is called.
         self._key = f"ragmonitor:{SCHEMA}:{{{service}}}:records"
