@@ -283,13 +283,14 @@ def _stream(settings: Settings) -> str:
             f"{reason(error)}; answers would wait in the application, and then be lost",
             f"start a Redis {MIN_REDIS}, or correct {PREFIX}SEND_TO",
         ) from error
-    name, major = f"Redis {server.version}", server.version.partition(".")[0]
+    version, eviction = str(server.get("redis_version", "")), server.get("maxmemory_policy", "")
+    name, major = f"Redis {version}", version.partition(".")[0]
     if major.isdigit() and int(major) < MIN_REDIS:
         raise ProbeFailedError(f"{name} is too old", f"start a Redis {MIN_REDIS} or newer")
-    if server.eviction not in ("", "noeviction"):
-        problem = f"{name} deletes records when it is full ({server.eviction})"
+    if eviction not in ("", "noeviction"):
+        problem = f"{name} deletes records when it is full ({eviction})"
         raise ProbeFailedError(problem, "set maxmemory-policy noeviction")
-    if not server.is_on_disk:
+    if not server.get("aof_enabled"):
         return Note(f"{name} answers, but its records end with its process: set appendonly yes")
     return f"{name} answers, and keeps records on disk"
 

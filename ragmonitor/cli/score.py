@@ -36,7 +36,7 @@ from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.imports import imported
 from ragmonitor.runtime.tables import owners_alone
-from ragmonitor.sampling import TotalBudget
+from ragmonitor.sampling import RunBudget
 
 BAD_LINES_SHOWN: Final = 20
 RAGCHECKERS_OWN: Final = "ragchecker_*"
@@ -241,7 +241,7 @@ def _cells(row: EvaluatorSummary) -> tuple[str, ...]:
     )
 
 
-def cost_text(scorer: Scorer, budget: TotalBudget) -> str:
+def cost_text(scorer: Scorer, budget: RunBudget) -> str:
     """Return what the judge cost, for people."""
     return f"judge: {usage_text(scorer.usage)}; budget {budget.capacity:g} {budget.unit}" + (
         ", spent" if scorer.run_budget.is_spent else ""

@@ -29,7 +29,7 @@ from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.kept_replies import KeepingJudge
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError, RagMonitorError, SettingsError
-from ragmonitor.sampling import RunBudget, TotalBudget, spent_in
+from ragmonitor.sampling import RunBudget
 
 UNANSWERED_EVERY: Final = 5
 CONCURRENCY: Final = 4
@@ -82,7 +82,7 @@ class EndedError(RagMonitorError):
 class PaidModel:
     """The judge's model, asked about chunks and questions within the budget of all runs."""
 
-    def __init__(self, judge: KeepingJudge, budget: TotalBudget | None) -> None:
+    def __init__(self, judge: KeepingJudge, budget: RunBudget | None) -> None:
         """Take what earlier runs have spent out of the budget.
 
         Args:
@@ -90,11 +90,10 @@ class PaidModel:
             budget: For all runs together that share the file of replies; None: the judge is free.
         """
         self._judge = judge
-        self._run_budget = RunBudget(budget)
+        self._run_budget = budget or RunBudget()
         self.stopping = asyncio.Event()
         """Once it is set nothing further is asked; what is under way is waited for."""
-        if budget is not None and not budget.reserve(spent_in(budget.unit, self.usage)):
-            self._run_budget.is_spent = True
+        self._run_budget.has_spent(self.usage)
 
     @property
     def name(self) -> str:

@@ -115,7 +115,7 @@ class LlmJudge:
         if unit == "usd" and is_function and self._completer.price is None:
             raise SettingsError(
                 f"judge {self.identity.name} has no price in US dollars; set estimation.prices, "
-                "or a budget in tokens"
+                "or a budget in tokens, or that of a monitor in calls: budget.calls_per_day"
             )
         counting = copy.copy(self)
         counting.budget_unit = unit

@@ -20,7 +20,7 @@ from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.protocols import Judge
-from ragmonitor.sampling import TotalBudget
+from ragmonitor.sampling import RunBudget
 from ragmonitor.settings import Settings
 
 Records = Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any]
@@ -153,7 +153,7 @@ def scorer_of(
     )
 
 
-def _budget(budget_usd: float | None, budget_tokens: int | None) -> TotalBudget | None:
+def _budget(budget_usd: float | None, budget_tokens: int | None) -> RunBudget | None:
     if budget_usd is not None and budget_tokens is not None:
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
@@ -162,9 +162,9 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> TotalBudget 
         if limit is not None and not 0 < limit < math.inf:
             raise SettingsError(f"--{name} ({name.replace('-', '_')}) is above 0, not {limit:g}")
     if budget_usd is not None:
-        return TotalBudget(budget_usd, unit="usd")
+        return RunBudget(budget_usd, unit="usd")
     if budget_tokens is not None:
-        return TotalBudget(budget_tokens, unit="tokens")
+        return RunBudget(budget_tokens, unit="tokens")
     return None
 
 

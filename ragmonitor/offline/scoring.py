@@ -26,7 +26,7 @@ from ragmonitor.records import (
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
 from ragmonitor.runtime.protocols import Judge
-from ragmonitor.sampling import RunBudget, TotalBudget
+from ragmonitor.sampling import RunBudget
 
 LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
@@ -77,7 +77,7 @@ class Scorer:
         entries: Table,
         *,
         is_fitted: bool = False,
-        budget: TotalBudget | None = None,
+        budget: RunBudget | None = None,
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
         replies: KeptReplies | None = None,
@@ -109,7 +109,7 @@ class Scorer:
         self._asking_timeout_s = asking_timeout_s
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
         self.budget = budget
-        self.run_budget = RunBudget(budget)
+        self.run_budget = budget or RunBudget()
         self.usage = JudgeUsage()
         """Spent so far."""
         self.failed_readings = 0

@@ -294,15 +294,21 @@ class AnswerHandler:
     async def _read_golden(self, interaction: Interaction) -> Report:
         """Return the report of the judge of the sample, or of the rules where there is none."""
         runner, engine = self._stages.runner, self._stages.golden_engine
-        if runner is not None:
-            return await runner.read_golden(engine, interaction)
+        judge = self._stages.builtin if runner is None else runner.judge
         cause = unscorable(interaction)
-        builtin = self._stages.builtin
-        if cause is not None:
-            return engine.unread(
-                builtin.identity, "golden", interaction, cause, detail=interaction.error
-            )
-        return (await engine.read(builtin, "golden", interaction)).report
+        if cause is None and runner is None:
+            return (await engine.read(judge, "golden", interaction)).report
+        if cause is None and runner is not None:
+            decision = runner.reserve(interaction)
+            if decision is not None:
+                return await runner.read("golden", interaction, decision, engine)
+        return engine.unread(
+            judge.identity,
+            "golden",
+            interaction,
+            cause or Cause.OVER_BUDGET,
+            detail=interaction.error,
+        )
 
     def _with_captured(self, interaction: Interaction) -> Interaction:
         """Return the asker's record with the chunks that were captured in the application."""

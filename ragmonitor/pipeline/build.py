@@ -35,7 +35,7 @@ from ragmonitor.pipeline.judging import (
     JudgeRunner,
     ReadingEngine,
 )
-from ragmonitor.records import JudgeIdentity, is_builtin
+from ragmonitor.records import JudgeIdentity
 from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
@@ -116,8 +116,11 @@ def stages_of(
     def lost(reason: str, n: int) -> None:
         meters.dropped(reason, n)
 
-    redactor, builtin, reader = redactor_of(settings), builtin_judge(), reader_of(settings)
-    store = store_of(settings) if store is None else store
+    redactor, builtin = redactor_of(settings), builtin_judge()
+    slow = encoder_of(settings) or settings.judge.builtin
+    reader = None if slow is None else EveryAnswerReader(slow)
+    if store is None:
+        store = open_store(settings.state, settings.service)
     judging = judging_of(settings, store, redactor.text)
     sampled = () if judging is None else (judging.judge.identity,)
     judges = ((reader or builtin).identity, *sampled)
@@ -129,14 +132,13 @@ def stages_of(
     incidents.explain = causes.explain
     newest, clean = NewestReports(), redactor.text
     exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
-    timeout_s = None if judging is None else _reading_timeout_s(settings)
     meters = meters_of(settings, view, feedback, store)
     return Stages(
         redactor=redactor,
         builtin=builtin,
         reader=reader,
         engine=ReadingEngine(entries, clean=clean),
-        golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=timeout_s),
+        golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=_reading_timeout_s(settings)),
         runner=judging,
         estimates=estimates,
         causes=causes,
@@ -174,14 +176,6 @@ def encoder_of(settings: Settings) -> EncoderJudge | None:
     return EncoderJudge(named.partition(":")[2])
 
 
-def reader_of(settings: Settings) -> EveryAnswerReader | None:
-    """Return what reads every answer slowly; None: the built-in rules read each at once."""
-    judge = encoder_of(settings) or settings.judge.builtin
-    if judge is None:
-        return None
-    return EveryAnswerReader(judge)
-
-
 def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRunner | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
@@ -197,31 +191,23 @@ def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRu
         return None
     named = settings.judge.name
     given = settings.judge.model if named is None else paid_judge(settings, named)
-    try:
-        unit = settings.budget.unit if settings.budget.is_given else None
-        judge = as_judge(given).within_budget(unit)
-    except SettingsError as error:
-        raise SettingsError(
-            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
-            "budget.calls_per_hour"
-        ) from error
+    unit = settings.budget.unit if settings.budget.is_given else None
+    judge = as_judge(given).within_budget(unit)
     if named is not None:
         judge = KeepingJudge(judge, KeptReplies())
-    if is_builtin(judge.identity.name):
-        raise SettingsError(
-            f"judge: {judge.identity.name!r} is a name of the built-in judge, which reads every "
-            "answer already; their scores would be one series; give the judge's identity another "
-            "name"
-        )
     entries = table.select(settings.evaluators)
     asking = sum(entry.asks for entry in entries)
     timeout_s = _reading_timeout_s(settings)
+    budget = None
+    if settings.budget.is_given:
+        per_day, per_hour = settings.budget.limits
+        budget = Budget(store, per_day=per_day, per_hour=per_hour, unit=settings.budget.unit)
     return JudgeRunner(
         judge,
         AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=_budget(settings, store),
+            budget=budget,
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=ALWAYS,
@@ -287,36 +273,10 @@ def _split_address(named: str) -> tuple[str, str | None]:
     return model, f"http{address}" if at else None
 
 
-def _budget(settings: Settings, store: Store) -> Budget | None:
-    """Return what all judges may spend together; None: there is no limit.
-
-    What a process has reserved is taken out at once, for every process, so that nothing is spent
-    twice; what one had reserved when it died counts as spent.
-    """
-    if not settings.budget.is_given:
-        return None
-    per_day, per_hour = settings.budget.limits
-    unit = settings.budget.unit
-    return Budget(store, per_day=per_day, per_hour=per_hour, unit=unit)
-
-
 # --- Statistics, and the alarms that rest on them ---
 
 REFERENCE_ANSWERS_PER_DAY: Final = 20
 """Old answers that the judge reads again each day."""
-
-
-def store_of(settings: Settings) -> Store:
-    """Return where sums and histories are kept; its first call opens it, on the pipeline's thread.
-
-    Raises:
-        SettingsError: The address cannot be understood.
-        MissingExtraError: `redis` is not installed.
-    """
-    place = settings.state
-    if place is None or isinstance(place, Path):
-        return open_store(place, settings.service)
-    return open_store(place.get_secret_value(), settings.service)
 
 
 def estimates_of(
@@ -335,11 +295,35 @@ def estimates_of(
     """
     judge = None if judging is None else judging.judge.identity.name
     name, shows_texts = reader.name, settings.content.policy == "all"
-    watching = _watching(settings, name, judge)
+    entries, shown = table.select(settings.evaluators), settings.estimation.group_by
+    watching = Watching(
+        streams=(*_streams(settings, name, judge), *golden_streams(judge or name)),
+        reader=name,
+        judge=judge,
+        every_days=settings.alarms.false_alarm_every_days,
+        # As most scores are.
+        higher_is_better=frozenset(entry.name for entry in entries if not entry.lower_is_better)
+        - {*FROM_ASSESSMENT},
+        versions={entry.name: entry.version for entry in entries},
+        slices_of=AnswerSlices(version=settings.service_version, shown=shown),
+        shown=shown,
+        versions_by=settings.estimation.compare_by,
+    )
+    signals = {HALLUCINATION, REFUSAL, *(entry.name for entry in entries)} - {MINOR_HALLUCINATION}
+    causes = Causes(
+        store,
+        signals={watching.series(each, watching.quality_judge): each for each in signals},
+        service_version=settings.service_version,
+        compare_by=settings.estimation.compare_by,
+        policy=_content(settings),
+        judge=watching.quality_judge,
+        higher_is_better=watching.higher_is_better.__contains__,
+        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
+    )
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(store),
-        _causes(settings, store, watching),
+        causes,
         PeoplesFeedback(store),
     ]
     references = None
@@ -353,41 +337,6 @@ def estimates_of(
         watching=watching,
         references=references,
         goldens=GoldenQuestions(judge=judge or name, shows_texts=shows_texts, store=store),
-    )
-
-
-def _watching(settings: Settings, reader: str, judge: str | None) -> Watching:
-    """Return what has an alarm."""
-    entries = table.select(settings.evaluators)
-    shown = settings.estimation.group_by
-    return Watching(
-        streams=(*_streams(settings, reader, judge), *golden_streams(judge or reader)),
-        reader=reader,
-        judge=judge,
-        every_days=settings.alarms.false_alarm_every_days,
-        # As most scores are.
-        higher_is_better=frozenset(entry.name for entry in entries if not entry.lower_is_better)
-        - {*FROM_ASSESSMENT},
-        versions={entry.name: entry.version for entry in entries},
-        slices_of=AnswerSlices(version=settings.service_version, shown=shown),
-        shown=shown,
-        versions_by=settings.estimation.compare_by,
-    )
-
-
-def _causes(settings: Settings, store: Store, watching: Watching) -> Causes:
-    """Return what finds the causes of alarms."""
-    judge = watching.quality_judge
-    names = {HALLUCINATION, REFUSAL, *(entry.name for entry in table.select(settings.evaluators))}
-    return Causes(
-        store,
-        signals={watching.series(name, judge): name for name in names - {MINOR_HALLUCINATION}},
-        service_version=settings.service_version,
-        compare_by=settings.estimation.compare_by,
-        policy=_content(settings),
-        judge=judge,
-        higher_is_better=watching.higher_is_better.__contains__,
-        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
     )
 
 

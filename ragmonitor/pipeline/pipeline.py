@@ -27,7 +27,7 @@ from ragmonitor.judges.every_answer import MAX_WAITING
 from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
 from ragmonitor.pipeline.build import stages_of
 from ragmonitor.pipeline.ledger import Ledger
-from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Snapshot
+from ragmonitor.records import AlarmState, Cause, GaugeValue, Snapshot
 from ragmonitor.runtime.apart import run, within
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained, errors, record_error, record_problem, shielded
@@ -86,8 +86,14 @@ class Pipeline:
         self._exports, self._runner = self._stages.exports, self._stages.runner
         self.meters = self._exports.meters
         """The series that people scrape."""
+        self.registry: CollectorRegistry = self.meters.registry
+        """Every series, to be mounted in an application's own metrics endpoint."""
         self.traces = self._exports.traces
         """Emits each interaction's trace."""
+        self.destination = self.traces.destination
+        """Says where traces go, without secrets."""
+        self.newest = self._stages.newest.newest
+        """Returns the report on the newest answer that was scored; None: there was none."""
         self.estimates = self._stages.estimates
         """The windowed means and the alarms."""
         self.step = threading.Lock()
@@ -123,11 +129,6 @@ class Pipeline:
     # --- the application's side -----------------------------------------------------------------
 
     @property
-    def registry(self) -> CollectorRegistry:
-        """Every series, to be mounted in an application's own metrics endpoint."""
-        return self.meters.registry
-
-    @property
     def metrics_url(self) -> str | None:
         """The address at which this process serves /metrics; None if it does not."""
         return self.meters.url
@@ -153,10 +154,6 @@ class Pipeline:
         else:
             self.ledger.refuse(finished, Cause.QUEUE_FULL)
 
-    def newest(self) -> Report | None:
-        """Return the report on the newest answer that was scored; None: there was none."""
-        return self._stages.newest.newest()
-
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application."""
         self._stages.causes.event(name, attributes, at_s, self._stages.redactor.text)
@@ -170,10 +167,6 @@ class Pipeline:
             self.ledger.give_up("feedback_full")
         self.wake()
         return is_taken
-
-    def destination(self) -> str:
-        """Say where traces go, without secrets."""
-        return self.traces.destination()
 
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""

@@ -39,18 +39,15 @@ LATER_S: Final = 0.005
 """The pause before a request is made again."""
 
 
-class AgainError(Exception):
-    """A request was lost with the worker that had it."""
-
-
 @dataclass(frozen=True)
 class Call:
     """What else is sent, in its turn: feedback, an event, a request."""
 
     name: str
     data: bytes = b""
-    done: Future[bool] | None = None
-    """Has whether all that was taken before has been done; None: nobody waits for that."""
+    done: Future[bool | None] | None = None
+    """Has whether all that was taken before has been done, None if it was lost with the worker
+    that had it; None: nobody waits for that."""
     deadline: float = 0.0
     """Until when somebody waits."""
     framework: str = ""
@@ -171,11 +168,12 @@ class Sender:
     def _asked(self, name: str, deadline: float) -> bool:
         """Have a request take its turn behind what waits; return whether it was carried out."""
         while not self._closed and (left_s := deadline - time.monotonic()) > 0:
-            done = Future[bool]()
+            done = Future[bool | None]()
             if self.queue.put(Call(name, done=done, deadline=deadline)):
                 self.wake()
-                with suppress(TimeoutError, AgainError):
-                    return done.result(left_s)
+                with suppress(TimeoutError):
+                    if (is_done := done.result(left_s)) is not None:
+                        return is_done
             time.sleep(LATER_S)
         return False
 

@@ -36,7 +36,7 @@ class StreamSender(Sender):
         settings: Settings,
         *,
         poll: Callable[[], object],
-        open_stream: Callable[[], RedisStream] | None = None,
+        stream: RedisStream | None = None,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
     ) -> None:
         """Connect to nothing yet.
@@ -44,14 +44,14 @@ class StreamSender(Sender):
         Args:
             settings: The settings.
             poll: Called now and then; gives up abandoned runs.
-            open_stream: Opens the stream, also in a forked child; None: as the settings say.
+            stream: The stream; None: as the settings say.
             gauges: As in `Pipeline`.
 
         Raises:
             SettingsError: There is no stream at that address, or texts may not leave.
             MissingExtraError: A library for it is not installed.
         """
-        self._stream = RedisStream.of(settings) if open_stream is None else open_stream()
+        self._stream = stream or RedisStream.of(settings)
         self._gauges = gauges
         judges = [builtin_judge().identity]
         if settings.judge.name is not None:

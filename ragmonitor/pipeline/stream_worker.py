@@ -77,7 +77,7 @@ class StreamWorker:
         store: Store | None = None
         if isinstance(settings.state, SecretStr):
             # It waits for its server: in memory, sums would be missing from those of the others.
-            store = store_at(settings.state.get_secret_value(), settings.service)
+            store = store_at(settings.state, settings.service)
         self._stream = stream
         self._state: StreamState | None = None
         self.back = Pipeline(

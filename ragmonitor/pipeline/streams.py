@@ -6,14 +6,13 @@ and what does not fit is refused. See docs/scaling.md for how to set up the serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from ragmonitor.runtime.errors import SettingsError, StreamError
-from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, is_redis, redis_client
+from ragmonitor.runtime.redis_client import TIMEOUT_S, failure, redis_client
 from ragmonitor.settings import Settings
 from ragmonitor.store.interface import SCHEMA
 
@@ -55,17 +54,6 @@ class StreamState:
     """Age of the oldest record that waits or is open, in seconds; 0: there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisSetup:
-    """How a Redis server is set up."""
-
-    version: str
-    eviction: str
-    """What it does when its memory is full; anything but `noeviction` loses records."""
-    is_on_disk: bool
-    """Whether it writes what it acknowledges to a file."""
-
-
 class RedisStream:
     """A durable, ordered stream of records with one group of consumers; connects with a first call.
 
@@ -95,11 +83,6 @@ class RedisStream:
             SettingsError: The address cannot be understood.
             MissingExtraError: `redis` is not installed.
         """
-        if not is_redis(url):
-            raise SettingsError(
-                "send_to: addresses begin with redis://, rediss:// or unix://, not "
-                f"{urlsplit(url).scheme[:20]!r}"
-            )
         self._redis, self._errors = redis_client(url, setting="send_to")
         # One slot of a cluster, whatever the service is called.
         self._key = f"ragmonitor:{SCHEMA}:{{{service}}}:records"
@@ -240,15 +223,11 @@ class RedisStream:
         pipeline.time()
         return pipeline.execute()
 
-    def server(self) -> RedisSetup:
-        """Return how the server is set up, as far as promises rest on it."""
+    def server(self) -> Mapping[str, Any]:
+        """Return what the server says of itself and its setup."""
         with self._reported("read"):
-            told = self._redis.info()
-        return RedisSetup(
-            version=str(told.get("redis_version", "")),
-            eviction=str(told.get("maxmemory_policy", "")),
-            is_on_disk=bool(told.get("aof_enabled")),
-        )
+            told: Mapping[str, Any] = self._redis.info()
+        return told
 
     def close(self) -> None:
         """Close the connections."""

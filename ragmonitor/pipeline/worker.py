@@ -48,7 +48,6 @@ LAST_S: Final = 5.0
 PAUSE_S: Final = 0.05
 """A monitor is told no more often: each message takes its interpreter's lock."""
 ACCEPT_S: Final = 0.5
-MAX_LOGS: Final = 1_000
 CLOSING_S: Final = 10.0
 
 
@@ -181,20 +180,18 @@ class Session:
         """
         self.has_news.clear()
         with self._telling, suppress(ChannelError):
-            state, logs = None, []
+            state = None
             if done or time.monotonic() - self._told_s > TICK_S / 2:
                 with contained("worker"):
                     state, self._told_s = self._state(), time.monotonic()
             closed = [self._closed.popleft() for _ in range(len(self._closed))]
-            while self._owns and waiting_logs:
-                logs.append(waiting_logs.popleft())
-            self.channel.tell("news", closed, logs, state, done)
+            self.channel.tell("news", closed, state, done)
 
     def _state(self) -> tuple[Any, ...]:
         back = self.back
         newest = back.newest() if self._owns else None
         return (
-            *(tuple(back.alarms), back.metrics_url, back.ui_url, back.destination()),
+            *(tuple(back.alarms), back.metrics_url, back.ui_url),
             [*map(_plain, back.registry.collect())],
             None if newest is None else (newest.interaction, wire.without_interaction(newest)),
         )
@@ -209,16 +206,17 @@ def _plain(family: Metric) -> tuple[Any, ...]:
     return family.name, family.documentation, family.type, family.unit, samples
 
 
-waiting_logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
-"""Lines for the log of the application whose child this is."""
-
-
 class _LogHandler(logging.Handler):
-    """Keeps what is logged here for the application's logger."""
+    """Hands what is logged here to the application's logger."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one line with its traceback."""
-        waiting_logs.append((record.levelno, self.format(record)))
+        """Send one line with its traceback."""
+        with suppress(ChannelError, WireError):
+            self._channel.tell("log", record.levelno, self.format(record))
 
 
 class Traces:
@@ -232,10 +230,7 @@ class Traces:
         self._numbers = itertools.count(1)
         self._awaited: dict[int, Future[Any]] = {}
 
-    def _call(self, method: str, *args: object) -> Any:
-        channel = self.channel
-        if channel is None:
-            return None
+    def _call(self, channel: Channel, method: str, *args: object) -> Any:
         number, reply = next(self._numbers), Future[Any]()
         self._awaited[number] = reply
         try:
@@ -253,24 +248,24 @@ class Traces:
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the trace, and return its root's reference."""
-        if self.channel is None:
+        if (channel := self.channel) is None:
             return self._own.emit(interaction, reports)
         told = [wire.without_interaction(each) for each in reports]
-        return msgspec.convert(self._call("emit", interaction, told), SpanReference | None)
+        return msgspec.convert(self._call(channel, "emit", interaction, told), SpanReference | None)
 
     def export(self, report: Report) -> None:
         """Emit a late report."""
         if self.channel is None:
             self._own.export(report)
         else:
-            self._call("late", report.interaction, wire.without_interaction(report))
+            self.emit(report.interaction, [report])
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Emit what a person said."""
-        if self.channel is None:
+        if (channel := self.channel) is None:
             self._own.feedback(joined)
         else:
-            self._call("said", joined)
+            self._call(channel, "said", joined)
 
 
 def be_child(descriptor: int) -> None:
@@ -281,16 +276,14 @@ def be_child(descriptor: int) -> None:
     # application may want its last answers scored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    channel = Channel(socket.socket(fileno=descriptor))
     log = logging.getLogger("ragmonitor")
     log.propagate = False
-    log.addHandler(_LogHandler())
-    channel = Channel(socket.socket(fileno=descriptor))
+    log.addHandler(_LogHandler(channel))
     frames = channel.frames()  # which close it once they are gone
     try:
         with contained("worker"):
             _serve_parent(channel, frames)
-        with suppress(ChannelError):
-            channel.tell("news", (), [*waiting_logs], None, ())
     finally:
         os._exit(0)  # threads of client libraries must not keep it
 

@@ -32,7 +32,7 @@ from ragmonitor.pipeline.build import stages_of, traces_of
 from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
-from ragmonitor.pipeline.sender import TICK_S, AgainError, Call, Sender
+from ragmonitor.pipeline.sender import TICK_S, Call, Sender
 from ragmonitor.records import AlarmState, Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.feedback import JoinedFeedback
@@ -64,7 +64,7 @@ class Channel:
         sock.settimeout(None)
         self._socket = sock
         self._identity = self._found()
-        self._sending = threading.Lock()
+        self._sending = threading.RLock()  # what is logged on the way may be sent, too
         self._is_read = False
         self.is_open = True
 
@@ -147,8 +147,8 @@ class Channel:
         self.is_open = False
 
 
-class Line:
-    """A connection to a worker with what it was sent: what is open when it ends is unscored."""
+class Line(Channel):
+    """A connection to a worker with what it was sent: what is owed when it ends is unscored."""
 
     def __init__(self, sock: socket.socket, child: subprocess.Popen[bytes] | None = None) -> None:
         """Read nothing yet.
@@ -157,45 +157,40 @@ class Line:
             sock: The connection.
             child: The worker, where it is this process's own.
         """
-        self.channel = Channel(sock)
+        super().__init__(sock)
         self.child = child
-        self.open: dict[int, tuple[tuple[str, Status] | None, int]] = {}
+        self.owed: dict[int, tuple[tuple[str, Status] | None, int]] = {}
         """Framework and status, None where nothing counts, and bytes of each record that is owed.
         """
         self.is_heard = False
         """Whether the worker has said that it works."""
         self._sent = self._bytes = 0
 
-    @property
-    def is_gone(self) -> bool:
-        """Whether the worker has ended, or the connection has."""
-        return not self.channel.is_open
-
     def has_room(self, records: int) -> bool:
         """Return whether one more may be sent while so many may be open."""
-        return len(self.open) < records and self._bytes < MAX_BYTES
+        return len(self.owed) < records and self._bytes < MAX_BYTES
 
     def put(self, data: bytes, owed: tuple[str, Status] | None) -> None:
-        """Send a record, and have it open: also if the worker has gone by then.
+        """Send a record, and have it owed: also if the worker has gone by then.
 
         Args:
             data: Its bytes.
             owed: Its framework and status; None: nothing is owed of it.
         """
         self._sent += 1
-        self.open[self._sent] = owed, len(data)
+        self.owed[self._sent] = owed, len(data)
         self._bytes += len(data)
         try:
             with suppress(ChannelError):
-                self.channel.send(data)
+                self.send(data)
         except BaseException:  # raised again: whoever sends counts it
-            self.close([self._sent])
+            self.settled([self._sent])
             raise
 
-    def close(self, numbers: Iterable[int]) -> None:
+    def settled(self, numbers: Iterable[int]) -> None:
         """Note of which records the worker owes nothing more."""
         for number in numbers:
-            self._bytes -= self.open.pop(number, (None, 0))[1]
+            self._bytes -= self.owed.pop(number, (None, 0))[1]
 
     def listen(
         self, handle: Callable[[Line, str, Sequence[Any]], object], gone: Callable[[], object]
@@ -204,7 +199,7 @@ class Line:
 
         def work() -> None:
             context.attach(context.set_value("suppress_instrumentation", True))
-            for data in self.channel.frames():
+            for data in self.frames():
                 with contained("worker"):
                     handle(self, *wire.decode_message(data))
             gone()
@@ -213,7 +208,7 @@ class Line:
 
     def end(self, within_s: float) -> int | None:
         """End the connection, and a child with it; return its exit status."""
-        self.channel.close()
+        self.close()
         if self.child is None:
             return None
         with suppress(subprocess.TimeoutExpired):
@@ -315,9 +310,8 @@ class WorkerSender(Sender):
         self._newest: Report | None = None
         self._known_families: Sequence[Any] = ()
         """Every series, as the worker gave them last."""
-        self._destination = ""
         self._numbers = itertools.count(1)
-        self._awaited: dict[int, Future[bool]] = {}
+        self._awaited: dict[int, Future[bool | None]] = {}
         """The requests that the worker has, by number."""
 
     # --- the application's side -----------------------------------------------------------------
@@ -328,9 +322,7 @@ class WorkerSender(Sender):
 
     def destination(self) -> str:
         """Say where traces go, without secrets."""
-        is_ours = self._traces.is_applications and self._address is None
-        own = self._traces.destination()
-        return own if is_ours else self._destination or own
+        return "emitted by the worker" if self._address else self._traces.destination()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything taken so far is judged and exported; return whether it is."""
@@ -354,7 +346,7 @@ class WorkerSender(Sender):
             line = self._line
         left_s = deadline - time.monotonic()
         if line is not None:
-            line.channel.close()  # whoever waits for it goes on
+            line.close()  # whoever waits for it goes on
         self._end(deadline - left_s / 2)
         if line is not None:
             self._bury(line, Cause.SHUTDOWN, min(STOPPING_S, deadline - time.monotonic()))
@@ -377,7 +369,7 @@ class WorkerSender(Sender):
         line = self._line
         if line is None:
             line = self._opened()
-        while line is not None and not (self._closed or line.is_gone):
+        while line is not None and line.is_open and not self._closed:
             self._serve(line)
         if self._closed:
             return False
@@ -396,7 +388,7 @@ class WorkerSender(Sender):
                     line, told = line_to(self._address), {}
             try:
                 line.listen(self._handle, lambda: self._wakes.put(None))
-                line.channel.tell("begin", self._settings.service, told, self._deaths)
+                line.tell("begin", self._settings.service, told, self._deaths)
             except BaseException:  # whatever it is, the worker ends before it goes on
                 line.end(0.0)
                 raise
@@ -415,9 +407,9 @@ class WorkerSender(Sender):
         """Count what a worker had that is gone, or is to go."""
         self._line = None
         status = line.end(within_s)
-        while line.open:
+        while line.owed:
             with suppress(KeyError):  # a reply still came in
-                _, (owed, _) = line.open.popitem()
+                _, (owed, _) = line.owed.popitem()
                 if owed is not None:
                     self.ledger.note_refused(*owed, cause)
         if cause is Cause.INTERNAL_ERROR:
@@ -431,7 +423,7 @@ class WorkerSender(Sender):
             )
         while self._awaited:
             with suppress(KeyError):  # as above
-                self._awaited.popitem()[1].set_exception(AgainError())
+                self._awaited.popitem()[1].set_result(None)
 
     def _serve(self, line: Line) -> None:
         """Send what there is room for, then wait for more."""
@@ -448,25 +440,25 @@ class WorkerSender(Sender):
                 finally:
                     if not is_counted:
                         self._refuse(finished, Cause.INTERNAL_ERROR)
-                if self._closed or line.is_gone:
+                if self._closed or not line.is_open:
                     return
                 time.sleep(0)  # the application goes first
             self._rest()
 
-    def _ask(self, line: Line, call: Call, done: Future[bool]) -> None:
+    def _ask(self, line: Line, call: Call, done: Future[bool | None]) -> None:
         """Request something of the worker, once it works: what was counted here goes first."""
         number = next(self._numbers)
         self._awaited[number] = done
         try:
-            while not (line.is_heard or line.is_gone or self._closed):
+            while line.is_open and not (line.is_heard or self._closed):
                 with suppress(queue.Empty):
                     self._wakes.get(timeout=TICK_S)
             self._tell_counts(line)
             # It keeps a little for the way back.
-            line.channel.tell(call.name, number, 0.95 * (call.deadline - time.monotonic()))
+            line.tell(call.name, number, 0.95 * (call.deadline - time.monotonic()))
         except BaseException:  # raised again: whoever waits asks once more
             if self._awaited.pop(number, None) is not None:
-                done.set_exception(AgainError())
+                done.set_result(None)
             raise
 
     def _send(self, line: Line, finished: Finished) -> bool:
@@ -477,7 +469,7 @@ class WorkerSender(Sender):
                 return True
             data, framework, status = packed
             if isinstance(finished, Call):
-                line.channel.send(data)
+                line.send(data)
             else:
                 line.put(data, None if is_probe(finished) else (framework, status))
             return True
@@ -491,7 +483,7 @@ class WorkerSender(Sender):
         noted = self.ledger.take() if line.is_heard else []
         errors = Counter(guard.errors)
         try:
-            line.channel.tell(
+            line.tell(
                 "counts",
                 {
                     "errors": errors - self._errors,
@@ -508,19 +500,20 @@ class WorkerSender(Sender):
 
     def _handle(self, line: Line, name: str, told: Sequence[Any]) -> None:
         """Take what the worker says: of answers and numbers, or what is to be emitted here."""
+        if name == "log":
+            logger.log(told[0], "%s", told[1])
+            return
         if name != "news":
             number, reference = told[0], None
             with contained("export"):
                 reference = self._emitted(name, *told[1:])
             with suppress(ChannelError):
-                line.channel.tell("emitted", number, reference)
+                line.tell("emitted", number, reference)
             return
-        closed, logs, state, requests = told
-        line.close(closed)
-        for level, text in logs:
-            logger.log(level, "%s", text)
+        closed, state, requests = told
+        line.settled(closed)
         if state is not None:
-            alarms, self.metrics_url, self.ui_url, self._destination, families, newest = state
+            alarms, self.metrics_url, self.ui_url, families, newest = state
             self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
             self._known_families = families
             self._newest = None if newest is None else _report(*newest)
@@ -531,19 +524,15 @@ class WorkerSender(Sender):
             if (done := self._awaited.pop(number, None)) is not None:
                 done.set_result(is_done)
 
-    def _emitted(self, name: str, first: Any, told: Any = None) -> SpanReference | None:
+    def _emitted(self, name: str, first: Any, told: Sequence[Any] = ()) -> SpanReference | None:
         """Emit by the application's own provider of traces; return the reference of a new trace."""
         if name == "said":
             self._traces.feedback(msgspec.convert(first, JoinedFeedback))
-        elif name == "late":
-            self._traces.export(_report(first, told))
-        else:
-            interaction = msgspec.convert(first, Interaction)
-            reports = [
-                wire.report_of(msgspec.convert(each, wire.report_shape()), interaction)
-                for each in told
-            ]
-            return self._traces.emit(interaction, reports)
+            return None
+        reports = [_report(first, each) for each in told]
+        if not reports[0].late:
+            return self._traces.emit(reports[0].interaction, reports)
+        self._traces.export(reports[0])
         return None
 
     # --- forks ----------------------------------------------------------------------------------
@@ -553,7 +542,7 @@ class WorkerSender(Sender):
         super().forget()
         line = self._line
         if line is not None:
-            line.channel.forget()
+            line.forget()
             if line.child is not None:
                 line.child.poll()  # finds out that it is no child of ours, so that nobody warns
 

@@ -1,14 +1,11 @@
 """Sampling of the answers that a judge scores, with inclusion probabilities fixed beforehand."""
 
-from ragmonitor.sampling.budget import TotalBudget, spent_in
-from ragmonitor.sampling.consistent_draws import uniform_of
-from ragmonitor.sampling.run_budget import RunBudget
-from ragmonitor.sampling.sampler import AdaptiveSampler
+from ragmonitor.sampling.budget import RunBudget, spent_in
+from ragmonitor.sampling.sampler import AdaptiveSampler, uniform_of
 
 __all__ = [
     "AdaptiveSampler",
     "RunBudget",
-    "TotalBudget",
     "spent_in",
     "uniform_of",
 ]

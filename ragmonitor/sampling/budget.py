@@ -2,50 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.protocols import BudgetUnit
 
 
-class TotalBudget:
-    """The most that one run may spend. Used from one thread.
+class RunBudget:
+    """The most that one run may spend; spent for good once no further call can be paid.
 
-    >>> budget = TotalBudget(1.0, unit="usd")
-    >>> budget.reserve(0.75), budget.reserve(0.75)
-    (True, False)
-    >>> budget.settle(0.75, spent=0.25)
-    >>> budget.reserve(0.75)
-    True
+    A call that cannot be paid waits for those that are under way: they were reserved by upper
+    estimates, and some of it may come back. Going on with cheaper calls would bias every mean. It
+    is used from one event loop.
     """
 
-    def __init__(self, total: float, *, unit: BudgetUnit) -> None:
+    def __init__(self, capacity: float = math.inf, *, unit: BudgetUnit = "usd") -> None:
         """Begin without having spent anything.
 
         Args:
-            total: The limit, in the unit.
+            capacity: The limit, in the unit.
             unit: What it counts, and whoever reserves.
         """
-        self.capacity, self.unit = total, unit
-        self._left = total
+        self.capacity, self.unit = capacity, unit
+        self._left = capacity
+        self._n_under_way = 0
+        self._returned = asyncio.Event()
+        self.is_spent = False
 
-    def reserve(self, amount: float) -> bool:
-        """Take an amount out if it is there, and return whether it was.
+    def has_spent(self, usage: JudgeUsage) -> None:
+        """Take out what earlier runs have spent."""
+        self._left -= spent_in(self.unit, usage)
+        self.is_spent = self._left < 0
 
-        Raises:
-            ValueError: The amount is negative or no number.
-        """
-        if not 0 <= amount < math.inf:
-            raise ValueError(f"{amount} cannot be reserved")
-        if self._left < amount:
-            return False
-        self._left -= amount
-        return True
+    async def reserve(self, cost: float) -> bool:
+        """Return whether the call is paid; then `refund` has to follow."""
+        while not self.is_spent and self._left < cost:
+            self.is_spent = not self._n_under_way
+            if self._n_under_way:
+                self._returned.clear()
+                await self._returned.wait()
+        if not self.is_spent:
+            self._n_under_way += 1
+            self._left -= cost
+        return not self.is_spent
 
-    def settle(self, reserved: float, spent: float) -> None:
-        """Put back what was reserved and not spent, or take what was spent beyond it."""
-        spent = reserved if math.isnan(spent) else max(0.0, spent)
-        self._left += reserved - min(spent, max(self.capacity, reserved))
+    def refund(self, cost: float, usage: JudgeUsage | None) -> None:
+        """Say what a call has used; None: nobody knows, and what was reserved is spent."""
+        self._n_under_way -= 1
+        self._returned.set()
+        if usage is not None:
+            self._left += cost - max(0.0, spent_in(self.unit, usage))
 
 
 def spent_in(unit: BudgetUnit, usage: JudgeUsage) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -10,9 +11,8 @@ from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.sampling.arrivals import Arrivals
-from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.semconv import metrics as names
-from ragmonitor.store import Budget, StoreUnavailableError
+from ragmonitor.store import Budget, BudgetStatus, StoreUnavailableError
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 UNIFORM_SHARE: Final = 0.5
@@ -88,36 +88,25 @@ class AdaptiveSampler:
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return whether this answer is drawn, and how likely that was; reserve its cost if so."""
         now = self._clock()
-        if self._budget is None:
-            self._arrivals.note(now)
-            return self._decide(interaction, uncertainty, now, cost=0.0, bearable_per_s=math.inf)
-        cost = self._cost_of(interaction)
+        cost, level, bearable_per_s = 0.0, math.inf, math.inf
+        if self._budget is not None:
+            cost = self._cost_of(interaction)
         self._arrivals.note(now)
-        if self._typical_cost is None:
-            self._typical_cost = cost
-        try:
-            # By the cost of those before and not its own: alarms rest on a rate common to all.
-            status = self._budget.status(self._typical_cost)
-        except StoreUnavailableError as error:  # what was spent cannot be seen: nothing may be
-            _record_away(error)
-            return _uncovered(0.0)
-        bearable_per_s = status.pace_per_s / max(_SMALLEST, self._reading_cost)
-        self._typical_cost += LEARNING * (cost - self._typical_cost)
-        if status.level < cost:
-            self._warn_of(cost)
-            return _uncovered(self._common(bearable_per_s, now))
-        return self._decide(interaction, uncertainty, now, cost=cost, bearable_per_s=bearable_per_s)
-
-    def _decide(
-        self,
-        interaction: Interaction,
-        uncertainty: float,
-        now: float,
-        *,
-        cost: float,
-        bearable_per_s: float,
-    ) -> SamplingDecision:
+        if self._budget is not None:
+            if self._typical_cost is None:
+                self._typical_cost = cost
+            try:
+                # By the cost of those before and not its own: alarms rest on a rate common to all.
+                status = self._budget.status(self._typical_cost)
+            except StoreUnavailableError as error:  # what was spent cannot be seen: nothing may be
+                _record_away(error)
+                return _uncovered(0.0)
+            level, bearable_per_s = status.level, self._bearable_per_s(status.pace_per_s)
+            self._typical_cost += LEARNING * (cost - self._typical_cost)
         rate = self._common(bearable_per_s, now)
+        if level < cost:
+            self._warn_of(cost)
+            return _uncovered(rate)
         probability = _by_uncertainty(rate, uncertainty)
         if self._always and not (
             self._always.isdisjoint(interaction.tags)
@@ -128,7 +117,7 @@ class AdaptiveSampler:
             return _uncovered(rate)
         cause: Cause | None = Cause.NOT_SAMPLED
         reserved = 0.0
-        drawn = is_drawn(interaction, probability)
+        drawn = uniform_of(interaction.id) < probability
         if drawn:
             # Its probability stays what it was, also where the cost cannot be reserved any more.
             has_it = self._reserves(cost)
@@ -204,10 +193,9 @@ class AdaptiveSampler:
             share = min(1.0, max(LEAST_SHARE_SPENT, spent / decision.reserved))
             self._share_spent += LEARNING * (share - self._share_spent)
 
-    @property
-    def _reading_cost(self) -> float:
-        """The typical cost of a reading."""
-        return (self._typical_cost or 0.0) * self._share_spent
+    def _bearable_per_s(self, pace_per_s: float) -> float:
+        """Return for how many readings a second there is money, by their typical cost."""
+        return pace_per_s / max(_SMALLEST, (self._typical_cost or 0.0) * self._share_spent)
 
     # --- steering and showing -------------------------------------------------------------------
 
@@ -222,19 +210,18 @@ class AdaptiveSampler:
         if self._budget is not None:
             unit = self._budget.unit
             try:
-                pace_per_s = self._budget.status(self._typical_cost or 0.0).pace_per_s
-                limits = self._budget.limits()
+                status = self._budget.status(self._typical_cost or 0.0)
             except StoreUnavailableError as error:
                 _record_away(error)
-                pace_per_s, limits = 0.0, self._budget.spent_limits()
-            bearable_per_s = pace_per_s / max(_SMALLEST, self._reading_cost)
+                status = BudgetStatus(dict.fromkeys(self._budget.limits, 0.0), 0.0)
+            bearable_per_s = self._bearable_per_s(status.pace_per_s)
             if self._typical_cost is not None:
-                cost = self._reading_cost
+                cost = self._typical_cost * self._share_spent
                 money.append(GaugeValue.of(names.EXPECTED_COST, cost, judge=judge, unit=unit))
-            for limit in limits:
+            for per, limit in self._budget.limits.items():
                 money += (
-                    GaugeValue.of(names.BUDGET_LEVEL, limit.level, unit=unit, per=limit.per),
-                    GaugeValue.of(names.BUDGET_LIMIT, limit.limit, unit=unit, per=limit.per),
+                    GaugeValue.of(names.BUDGET_LEVEL, status.levels[per], unit=unit, per=per),
+                    GaugeValue.of(names.BUDGET_LIMIT, limit.limit, unit=unit, per=per),
                 )
         return (
             GaugeValue.of(names.SAMPLING_RATE, self._common(bearable_per_s, now), judge=judge),
@@ -242,6 +229,20 @@ class AdaptiveSampler:
             GaugeValue.of(names.ARRIVALS, self._arrivals.per_s_since_first(now)),
             *money,
         )
+
+
+def uniform_of(interaction_id: str) -> float:
+    """Return a number in [0, 1), uniform over ids; below its probability an answer is drawn.
+
+    It is the same in every process, and a higher probability keeps what a lower one kept.
+    """
+    # A keyed hash and not the id's own bits: the tracer's ratio sampler reads those, and two
+    # decisions on the same bits are one decision.
+    # An id may be the application's, and hold half of a surrogate pair.
+    encoded = interaction_id.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(encoded, digest_size=7, key=b"ragmonitor").digest()
+    # 53 bits, all that a float in [0, 1) can hold exactly.
+    return (int.from_bytes(digest, "big") >> 3) / 2**53
 
 
 def _record_away(error: StoreUnavailableError) -> None:

@@ -12,7 +12,7 @@ from ragmonitor.store.buckets import (
     merge,
     merge_buckets,
 )
-from ragmonitor.store.budget import Budget
+from ragmonitor.store.budget import Budget, BudgetStatus
 from ragmonitor.store.interface import Added, Settlement, Store, StoreUnavailableError
 from ragmonitor.store.opening import open_store, store_at
 from ragmonitor.store.outbox import Outbox
@@ -29,6 +29,7 @@ __all__ = [
     "Added",
     "Admission",
     "Budget",
+    "BudgetStatus",
     "Increments",
     "Memory",
     "Outbox",

@@ -6,7 +6,7 @@ import math
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -14,10 +14,6 @@ import msgspec
 from ragmonitor.store.buckets import DAY_S, HOUR_S
 from ragmonitor.store.interface import Store, StoreUnavailableError
 
-DAY_BURST: Final = 1 / 12
-"""The share of a day's budget that may be spent at once: two hours' worth."""
-HOUR_BURST: Final = 1 / 4
-"""The share of an hour's: fifteen minutes' worth."""
 HELD_FOR_S: Final = 3_600.0
 """What a process reserved and does not speak of for so long counts as spent: it is gone."""
 STALE_S: Final = 1.0
@@ -27,55 +23,55 @@ _RESIDUE: Final = 1e-9
 """What is held below it is what rounding left."""
 
 Per = Literal["hour", "day"]
+_WINDOWS: Final[Mapping[Per, tuple[float, float]]] = {
+    "hour": (HOUR_S, 1 / 4),
+    "day": (DAY_S, 1 / 12),
+}
+"""The seconds of each window, and the share of its limit that may be spent at once: a quarter of an
+hour's worth, and two hours'."""
 
 
 class BudgetStatus(NamedTuple):
     """What a budget allows as of now, in its unit."""
 
-    level: float
-    """The amount that may be spent now; below 0 while estimates were too low."""
+    levels: Mapping[Per, float]
+    """The amount that may be spent now of each limit; below 0 while estimates were too low."""
     pace_per_s: float
     """The amount that may be spent per second from now on, so that it lasts."""
 
+    @property
+    def level(self) -> float:
+        """The amount that may be spent now."""
+        return min(self.levels.values())
 
-class Bucket(NamedTuple):
-    """One limit: never more than `limit` in any window.
 
-    It holds `capacity` at most, what is reserved included, and refills with the rest of the limit
-    over the window, so that a full bucket plus a window's refill is the limit. It begins half full:
-    a service that restarts again and again does not spend a burst each time.
+class Limit(NamedTuple):
+    """Never more than `limit` in any window.
+
+    A bucket holds `capacity` at most, what is reserved included, and refills with the rest of the
+    limit over the window, so that a full bucket plus a window's refill is the limit. It begins half
+    full: a service that restarts again and again does not spend a burst each time.
     """
 
-    per: Per
     limit: float
-    level: float
-    """What may be spent now."""
+    capacity: float
+    refill_per_s: float
 
-    @property
-    def capacity(self) -> float:
-        """The most that it holds."""
-        return self.limit * (HOUR_BURST if self.per == "hour" else DAY_BURST)
-
-    @property
-    def refill_per_s(self) -> float:
-        """The rate at which it fills."""
-        return (self.limit - self.capacity) / (HOUR_S if self.per == "hour" else DAY_S)
-
-    def refilled(self, elapsed_s: float, held: float) -> Bucket:
-        """Return it later. What is reserved has its place kept, in case it comes back."""
+    def refilled(self, level: float, elapsed_s: float, held: float) -> float:
+        """Return the level later. What is reserved has its place kept, in case it comes back."""
         # Overdrawn by more than a whole limit it would be for good.
-        level = max(-self.limit, min(self.level, self.capacity))
+        level = max(-self.limit, min(level, self.capacity))
         room = max(0.0, self.capacity - held - level)
-        return self._replace(level=level + min(room, max(0.0, elapsed_s) * self.refill_per_s))
+        return level + min(room, max(0.0, elapsed_s) * self.refill_per_s)
 
-    def pace_per_s(self, cost: float) -> float:
+    def pace_per_s(self, level: float, cost: float) -> float:
         """Return how much may be spent per second: what is left over half the time of a filling.
 
         What is left is the level less `cost`, so that the last reading is not spent at once. Near
         it, where that would soon be nothing, it bends: an answer that can be paid may still be
         drawn.
         """
-        level = max(0.0, self.level)
+        level = max(0.0, level)
         left = level - cost if level >= 2 * cost else level * level / (4 * cost)
         return left * 2 * self.refill_per_s / self.capacity
 
@@ -84,7 +80,7 @@ class _Account(msgspec.Struct):
     """What is left of each limit, and what processes hold."""
 
     at: float
-    levels: dict[str, float]
+    levels: dict[Per, float]
     held: dict[str, tuple[float, float]]
     """The amount that each process has reserved, and until when that is believed."""
 
@@ -131,13 +127,18 @@ class Budget:
         Raises:
             ValueError: There is no limit, or it is not above 0.
         """
-        limits: list[tuple[Per, float | None]] = [("hour", per_hour), ("day", per_day)]
-        self._spent = [Bucket(per, limit, 0.0) for per, limit in limits if limit is not None]
-        if not self._spent:
+        self.limits: dict[Per, Limit] = {}
+        """What may be spent in each window."""
+        given: Mapping[Per, float | None] = {"hour": per_hour, "day": per_day}
+        for per, limit in given.items():
+            if limit is None:
+                continue
+            if not 0 < limit < math.inf:
+                raise ValueError(f"a budget is above 0, not {limit}")
+            window_s, burst = _WINDOWS[per]
+            self.limits[per] = Limit(limit, burst * limit, (1 - burst) * limit / window_s)
+        if not self.limits:
             raise ValueError("a budget has a limit per hour or per day")
-        for bucket in self._spent:
-            if not 0 < bucket.limit < math.inf:
-                raise ValueError(f"a budget is above 0, not {bucket.limit}")
         self._store, self._name = store, f"{name} {unit}"
         self.unit = unit
         self._holder = secrets.token_hex(8)
@@ -146,7 +147,7 @@ class Budget:
     @property
     def capacity(self) -> float:
         """The most that may be spent at once: what costs more is never paid."""
-        return min(bucket.capacity for bucket in self._spent)
+        return min(each.capacity for each in self.limits.values())
 
     def reserve(self, amount: float) -> bool:
         """Take an amount out, and return whether every limit had it.
@@ -173,7 +174,7 @@ class Budget:
         Raises:
             StoreUnavailableError: The reservation stays taken.
         """
-        most = max(reserved, *(bucket.limit for bucket in self._spent))
+        most = max(reserved, *(each.limit for each in self.limits.values()))
         spent = reserved if math.isnan(spent) else min(max(0.0, spent), most)
 
         def change(account: _Account) -> bool:
@@ -195,28 +196,15 @@ class Budget:
         """
         if abs(time.monotonic() - self._seen_s) > STALE_S:
             self._read()
-        buckets = self._buckets(self._seen)
-        return BudgetStatus(
-            min(bucket.level for bucket in buckets),
-            min(bucket.pace_per_s(cost) for bucket in buckets),
-        )
-
-    def limits(self) -> Sequence[Bucket]:
-        """Return each limit and what is left of it. Raises `StoreUnavailableError`."""
-        return self._buckets(self._read()[1])
-
-    def spent_limits(self) -> Sequence[Bucket]:
-        """Return each limit as if it were spent: while the store is away nothing may be."""
-        return self._spent
-
-    def _buckets(self, account: _Account) -> list[Bucket]:
-        return [each._replace(level=account.levels[each.per]) for each in self._spent]
+        levels = self._seen.levels
+        paces = [each.pace_per_s(levels[per], cost) for per, each in self.limits.items()]
+        return BudgetStatus({per: levels[per] for per in self.limits}, min(paces))
 
     def _read(self) -> tuple[bytes | None, _Account]:
         """Return the account's row, and the account as of now."""
         row, now_s = self._store.row("budget", self._name), self._store.now()
         account = _Account(now_s, {}, {})
-        usual = {each.per: each.capacity / 2 for each in self._spent}
+        usual = {per: each.capacity / 2 for per, each in self.limits.items()}
         if row is not None:
             try:
                 account = msgspec.json.decode(row, type=_Account)
@@ -227,8 +215,8 @@ class Budget:
         held = sum(amount for amount, _ in account.held.values())
         levels = usual | account.levels
         account.levels = {
-            each.per: each._replace(level=levels[each.per]).refilled(now_s - account.at, held).level
-            for each in self._spent
+            per: each.refilled(levels[per], now_s - account.at, held)
+            for per, each in self.limits.items()
         }
         account.at = now_s
         self._seen, self._seen_s = account, time.monotonic()

@@ -5,19 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
+
+from ragmonitor.runtime.redis_client import is_redis
 from ragmonitor.store.interface import Store
-from ragmonitor.store.redis import SENTINEL, Redis, connect
+from ragmonitor.store.redis import Redis
 from ragmonitor.store.sqlite import Memory, Sqlite
 
 FILE_NAME: Final = "ragmonitor.db"
 
 
-def store_at(place: str | Path, service: str, *, falls_back: bool = False) -> Store:
+def store_at(place: str | SecretStr | Path, service: str, *, falls_back: bool = False) -> Store:
     """Return the store of a place, which its first call opens.
 
     Args:
-        place: A file, or a folder, which gets a file of ours; `redis://`, `rediss://` or
-            `redis+sentinel://`.
+        place: A file, or a folder, which gets a file of ours; `redis://` or
+            `rediss://`.
         service: Whose sums these are.
         falls_back: Whether memory stands in for a file that cannot be used.
 
@@ -25,16 +28,17 @@ def store_at(place: str | Path, service: str, *, falls_back: bool = False) -> St
         SettingsError: The address cannot be understood.
         MissingExtraError: `redis` is not installed.
     """
-    scheme, separator, _ = str(place).partition("://")
-    if separator and scheme in ("redis", "rediss", "unix", SENTINEL):
-        return Redis(*connect(str(place)), service)
+    if isinstance(place, SecretStr):
+        place = place.get_secret_value()
+    if is_redis(str(place)):
+        return Redis(str(place), service)
     path = Path(place)
     # A folder may be named that is not there yet.
     file = path if path.suffix and not path.is_dir() else path / FILE_NAME
     return Sqlite(file, service, falls_back=falls_back)
 
 
-def open_store(place: str | Path | None, service: str) -> Store:
+def open_store(place: str | SecretStr | Path | None, service: str) -> Store:
     """Return a store; memory, with one warning, in the place of a file that cannot be used.
 
     A server that is away, and a file that others hold locked, are tried again at each call. It

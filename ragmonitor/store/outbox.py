@@ -10,12 +10,10 @@ from typing import Final, Protocol
 from ragmonitor.store.buckets import TOTALS, Increments, Rows, merge, merge_buckets
 from ragmonitor.store.interface import Decision, Settlement, Store, StoreUnavailableError
 
-MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
+MAX_WAITING: Final = 50_000
+"""Sums that wait at most, each a few hundred bytes."""
 MAX_BATCH: Final = 500
 """Settlements of one call: each declares a key."""
-_ROW_BYTES: Final = 200
-"""A list, a name and their places in tables."""
-_FLOAT_BYTES: Final = 32
 
 
 class Draw(Protocol):
@@ -43,14 +41,14 @@ class Outbox:
     `begin`, `waits` and `end` may be called from another thread than the rest.
     """
 
-    def __init__(self, store: Store, *, max_bytes: int = MAX_WAITING_BYTES) -> None:
+    def __init__(self, store: Store, *, most: int = MAX_WAITING) -> None:
         """Begin with nothing.
 
         Args:
             store: Where sums go.
-            max_bytes: The memory that a process's own sums may take.
+            most: Sums that may wait.
         """
-        self._store, self._max_bytes = store, max_bytes
+        self._store, self._most = store, most
         self._waiting: Increments = {}
         self._draws: list[Draw] = []
         self._owed: list[_Owed] = []
@@ -112,17 +110,16 @@ class Outbox:
 
     def add(self, increments: Increments, draws: Sequence[Draw] = ()) -> None:
         """Add a process's own sums to those that wait."""
-        if self.waiting_bytes + size_bytes(increments) > self._max_bytes:
+        if self.waiting + _size(increments) > self._most:
             self.dropped += 1
         else:
             merge_buckets(self._waiting, increments)
             self._draws += draws
 
     @property
-    def waiting_bytes(self) -> int:
-        """The memory that waiting sums take, more or less."""
-        owed = sum(size_bytes(each.increments) for each in self._owed)
-        return size_bytes(self._waiting) + owed
+    def waiting(self) -> int:
+        """The number of sums that wait."""
+        return _size(self._waiting) + sum(_size(each.increments) for each in self._owed)
 
     def flush(self) -> Rows:
         """Send what waits, as far as the store is there; return the totals that were added."""
@@ -174,14 +171,5 @@ class Outbox:
             self._owed = [each for each in self._owed if each not in left_out]
 
 
-def size_bytes(increments: Increments) -> int:
-    """Return the memory that increments take, more or less.
-
-    >>> size_bytes({"totals": {"answers": [1.0]}})
-    239
-    """
-    return sum(
-        _ROW_BYTES + len(field) + _FLOAT_BYTES * len(row)
-        for rows in increments.values()
-        for field, row in rows.items()
-    )
+def _size(increments: Increments) -> int:
+    return sum(map(len, increments.values()))

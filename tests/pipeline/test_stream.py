@@ -169,7 +169,7 @@ def sender(stream, size: int = 100) -> StreamSender:
     settings = Settings.load(
         service=SERVICE, server=False, send_to="redis://x/0", capture={"queue_size": size}
     )
-    return StreamSender(settings, poll=lambda: 0, open_stream=lambda: stream)
+    return StreamSender(settings, poll=lambda: 0, stream=stream)
 
 
 def finished(each):

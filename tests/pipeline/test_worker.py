@@ -56,7 +56,7 @@ def sender(monitor: Monitor) -> WorkerSender:
 def worker_of(monitor: Monitor) -> int | None:
     """Return the process id of a monitor's worker; None: there is none."""
     line = sender(monitor)._line
-    return None if line is None or line.is_gone or line.child is None else line.child.pid
+    return None if line is None or not line.is_open or line.child is None else line.child.pid
 
 
 def is_alive(pid: int) -> bool:
@@ -159,7 +159,7 @@ def test_a_worker_that_dies_loses_no_count(caplog) -> None:
             answer(monitor)
         line = sender(monitor)._line
         assert line is not None
-        until("all are sent", lambda: len(line.open) == 20)
+        until("all are sent", lambda: len(line.owed) == 20)
         os.kill(first, signal.SIGKILL)
         until("there is another", lambda: worker_of(monitor) not in {None, first})
         for _ in range(5):
@@ -381,7 +381,7 @@ def test_a_descriptor_that_the_application_has_reused_is_not_written_to(tmp_path
         assert monitor.flush(30)
         line = sender(monitor)._line
         assert line is not None
-        number = line.channel._socket.fileno()
+        number = line._socket.fileno()
         with (tmp_path / "file").open("wb") as file:
             os.dup2(file.fileno(), number)
             for _ in range(3):

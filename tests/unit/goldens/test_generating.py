@@ -11,7 +11,7 @@ from ragmonitor.goldens import ReferenceChunk
 from ragmonitor.goldens.generating import Generation, PaidModel, generate
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.runtime.capabilities import as_judge
-from ragmonitor.sampling import TotalBudget
+from ragmonitor.sampling import RunBudget
 from tests.support.golden_model import GoldenModel, scripted_judge
 
 SUBJECTS = ("bicycles", "kettles", "violins", "lanterns", "compasses", "umbrellas")
@@ -43,7 +43,7 @@ class Workshop:
     def paid(self, budget: float = 1.0) -> PaidModel:
         return PaidModel(
             KeepingJudge(as_judge(self.judge).within_budget("usd"), KeptReplies(self.path)),
-            TotalBudget(budget, unit="usd"),
+            RunBudget(budget, unit="usd"),
         )
 
     async def run(self, n=6, *, budget=1.0, paid=None, source=None):

@@ -13,7 +13,7 @@ from ragmonitor.offline.scoring import Scorer
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage, Unscored
 from ragmonitor.runtime.errors import InputError, JudgeError
-from ragmonitor.sampling import TotalBudget
+from ragmonitor.sampling import RunBudget
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 
@@ -87,11 +87,11 @@ async def test_what_is_under_way_when_the_lines_break_is_delivered():
 async def test_a_budget_is_settled_with_what_was_spent():
     """Readings that were cheaper than feared leave room for more; then it is over for good."""
     judge = PricedJudge(tokens=4)
-    scorer = Scorer(judge, FAITHFULNESS, budget=TotalBudget(20, unit="tokens"), concurrency=1)
+    scorer = Scorer(judge, FAITHFULNESS, budget=RunBudget(20, unit="tokens"), concurrency=1)
     outcomes = await all_of(scorer, [line(n) for n in range(6)])
     assert causes(outcomes) == ["scored"] * 3 + ["over_budget"] * 3
-    assert scorer.budget.reserve(8)
-    assert not scorer.budget.reserve(1)
+    assert scorer.budget.is_spent
+    assert not await scorer.budget.reserve(1)
 
 
 async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
@@ -101,7 +101,7 @@ async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
         return 1.0
 
     entries = Table([*FAITHFULNESS, Entry(name="kind", version=1, evaluator=kind)])
-    scorer = Scorer(PricedJudge(), entries, budget=TotalBudget(19, unit="tokens"))
+    scorer = Scorer(PricedJudge(), entries, budget=RunBudget(19, unit="tokens"))
     assert causes(await all_of(scorer, [line(1)])) == ["over_budget"] * 2
 
 

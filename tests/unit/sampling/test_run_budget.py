@@ -3,12 +3,12 @@
 import asyncio
 
 from ragmonitor.records import JudgeUsage
-from ragmonitor.sampling import RunBudget, TotalBudget
+from ragmonitor.sampling import RunBudget
 
 
 async def test_a_call_waits_for_what_comes_back_of_those_under_way():
     """The first was reserved with 10 and used 4, which leaves enough for the second."""
-    budget = RunBudget(TotalBudget(16, unit="tokens"))
+    budget = RunBudget(16, unit="tokens")
     assert await budget.reserve(10)
     waiting = asyncio.ensure_future(budget.reserve(10))
     await asyncio.sleep(0)
@@ -20,7 +20,7 @@ async def test_a_call_waits_for_what_comes_back_of_those_under_way():
 
 async def test_a_budget_is_spent_for_good_once_a_call_cannot_be_paid():
     """Cheaper calls are refused from then on, too: their answers alone would bias every mean."""
-    budget = RunBudget(TotalBudget(16, unit="tokens"))
+    budget = RunBudget(16, unit="tokens")
     assert not await budget.reserve(17)
     assert budget.is_spent
     assert not await budget.reserve(1)
@@ -28,7 +28,7 @@ async def test_a_budget_is_spent_for_good_once_a_call_cannot_be_paid():
 
 async def test_a_call_of_unknown_usage_has_spent_what_was_reserved():
     """Nobody knows what a call that failed has cost."""
-    budget = RunBudget(TotalBudget(16, unit="tokens"))
+    budget = RunBudget(16, unit="tokens")
     assert await budget.reserve(10)
     budget.refund(10, None)
     assert not await budget.reserve(10)

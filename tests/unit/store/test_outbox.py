@@ -31,18 +31,18 @@ def test_increments_wait_and_are_added_once():
         box.flush()
         assert box.is_up == (mode == "")
     assert store.read("totals") == {"answers": [7.0]}
-    assert box.waiting_bytes == 0
+    assert box.waiting == 0
 
 
 def test_what_waits_is_added_up_and_bounded():
     """More answers of the same series take no more memory; beyond the bound they are counted."""
     store = Failing()
     store.mode = "before"
-    box = Outbox(store, max_bytes=2_000)
+    box = Outbox(store, most=10)
     for _ in range(100):
         box.add({"r0": {"s": [1.0] * 10}})
         box.flush()
-    assert box.waiting_bytes < 2_000
+    assert box.waiting < 10
     box.add({"r0": {f"s{n}": [1.0] for n in range(10)}})
     assert box.dropped == 1
     store.mode = ""
