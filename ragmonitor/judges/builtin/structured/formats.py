@@ -312,38 +312,32 @@ def _pair(text: str) -> re.Match[str] | None:
 def _nested(lines: Sequence[re.Match[str]], name: str) -> Any:
     """Return the lines of a list as a value of JSON.
 
-    What is indented below a key belongs to it; a key that comes again begins the next object.
+    What is indented below a key belongs to it, one level deep; a key that comes again begins the
+    next object.
     """
     objects: list[dict[str, Any]] = [{"name": name} if name else {}]
-    frames = [(0, objects)]
-    """The indents that are open, and the objects at each."""
-    holders: list[tuple[dict[str, Any], str]] = []
-    opened = ""
-    """The key without a value that was read last."""
+    inner: list[Any] = []
+    """What stands below the key without a value that was read last."""
+    opened, indent_opened = "", 0
+    """That key, and its indent."""
     for line in lines:
         key, value = line["key"].strip(), line["value"].strip(" \t*`").strip("\"'")
-        indent = len(line["indent"])
         if not key:
-            holder = frames[-1][1][-1]
-            at = opened or next(reversed(holder), "items")
-            before = holder.get(at, [])
-            holder[at] = [*(before if isinstance(before, list) else [before]), value]
+            at = opened or next(reversed(objects[-1]), "items")
+            before = objects[-1].get(at, [])
+            objects[-1][at] = [*(before if isinstance(before, list) else [before]), value]
             continue
-        while len(frames) > 1 and frames[-1][0] > indent:
-            frames.pop()
-        if opened and indent > frames[-1][0]:
-            holder = frames[-1][1][-1]
-            holders.append((holder, opened))
-            holder[opened] = [{}]
-            frames.append((indent, holder[opened]))
-        elif key in frames[-1][1][-1]:
-            frames[-1][1].append({})
+        if opened and len(line["indent"]) > indent_opened:
+            if not inner or key in inner[-1]:
+                inner.append({})
+            inner[-1][key] = value or None
+            objects[-1][opened] = inner if len(inner) > 1 else inner[0]
+            continue
+        if key in objects[-1]:
+            objects.append({})
         if value:
-            frames[-1][1][-1][key] = value
-        opened = "" if value else key
-    for holder, key in holders:
-        if len(holder[key]) == 1:
-            holder[key] = holder[key][0]
+            objects[-1][key] = value
+        opened, indent_opened, inner = "" if value else key, len(line["indent"]), []
     return objects if len(objects) > 1 else objects[0]
 
 
