@@ -287,21 +287,19 @@ def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
     tried[":"] = at + max(1, len(lines))
     statements = sum(line["value"][-1:] in _ENDS or len(line["value"]) > 60 for line in lines)
     if sum(bool(line["key"]) for line in lines) >= 3 and 3 * statements <= len(lines):
-        heading = _HEADING.match(texts[at - 1]) if at else None
-        found.add_value(_nested(lines, heading[1] if heading else ""))
+        found.add_value(_nested(lines))
         return len(lines)
     for sign in "|;；":
         parts = [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
         pairs = [pair for pair in parts if pair and 0 < len(pair["value"]) <= 40]
         if len(parts) > 2 and len(pairs) == len(parts):
-            found.add_value(_nested(pairs, ""))
+            found.add_value(_nested(pairs))
             return 1
     return 0
 
 
 _MAX_LINES: Final = 2_000
 _ENDS: Final = frozenset(".!?。！？,，")
-_HEADING: Final = lazy_pattern(r"[ \t]{0,3}#{1,6}[ \t]+(\S.{0,80})")
 
 
 def _pair(text: str) -> re.Match[str] | None:
@@ -309,13 +307,13 @@ def _pair(text: str) -> re.Match[str] | None:
     return found if found and len(found["key"].split()) <= 5 else None
 
 
-def _nested(lines: Sequence[re.Match[str]], name: str) -> Any:
+def _nested(lines: Sequence[re.Match[str]]) -> Any:
     """Return the lines of a list as a value of JSON.
 
     What is indented below a key belongs to it, one level deep; a key that comes again begins the
     next object.
     """
-    objects: list[dict[str, Any]] = [{"name": name} if name else {}]
+    objects: list[dict[str, Any]] = [{}]
     inner: list[Any] = []
     """What stands below the key without a value that was read last."""
     opened, indent_opened = "", 0
