@@ -203,9 +203,9 @@ class ProbeOptions(AskOptions):
 class GateOptions(AskOptions):
     """Decide by golden questions whether a release may go out. The exit code is the decision.
 
-    It asks the release and compares the scores with those of a baseline. 0 better; 3 equivalent,
-    at most --max-drop worse; 4 worse, by more than that; 5 undecided. Live versions are compared by
-    `ragmonitor rollout`.
+    It asks the release and compares the scores with those of a baseline. 0 better, equivalent (at
+    most --max-drop worse), or undecided with a drop that is no larger as seen; 4 worse; 5
+    undecided. Live versions are compared by `ragmonitor rollout`.
     """
 
     goldens: Annotated[
@@ -236,13 +236,6 @@ class GateOptions(AskOptions):
     budget_usd: BudgetUsdOption = None
     budget_tokens: BudgetTokensOption = None
     signal: Annotated[str, typer.Option(help="Name of a score (default: correctness).")] = ""
-    accept: Annotated[
-        Literal["better", "equivalent", "undecided"] | None,
-        typer.Option(
-            help="The least decision that ends with exit code 0, as all better ones do (default: "
-            "equivalent, and undecided where the observed drop is within --max-drop)."
-        ),
-    ] = None
     json_output: JsonOption = False
 
 

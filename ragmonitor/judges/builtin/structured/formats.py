@@ -290,6 +290,8 @@ def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
         found.add_value(_nested(lines))
         return len(lines)
     for sign in "|;；":
+        if texts[at].count(sign) < 2:
+            continue
         parts = [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
         pairs = [pair for pair in parts if pair and 0 < len(pair["value"]) <= 40]
         if len(parts) > 2 and len(pairs) == len(parts):
@@ -303,7 +305,7 @@ _ENDS: Final = frozenset(".!?。！？,，")
 
 
 def _pair(text: str) -> re.Match[str] | None:
-    found = _PAIR.fullmatch(text)
+    found = _PAIR.fullmatch(text) if ":" in text or "：" in text else None
     return found if found and len(found["key"].split()) <= 5 else None
 
 
