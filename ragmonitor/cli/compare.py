@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +30,8 @@ from ragmonitor.records import Report, Scored, evaluator_name
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.stats.paired import Difference, paired_difference
 
-
-@dataclass(slots=True, kw_only=True)
-class Side:
-    """One of the two files."""
-
-    path: str
-    reports: list[Report] = field(default_factory=list)
-    bad_lines: int = 0
-
-    @property
-    def unread(self) -> list[str]:
-        """The reason for each answer on which the judge gave nothing."""
-        return [why for report in self.reports if (why := unread_because(report))]
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether a line could not be read, or the judge gave nothing on any answer."""
-        return self.bad_lines > 0 or (bool(self.unread) and not any(map(_scores, self.reports)))
+Side = tuple[list[Report], int]
+"""The reports on one of the two files, and the number of its lines that cannot be read."""
 
 
 def run(options: CompareOptions) -> int:
@@ -59,23 +42,24 @@ def run(options: CompareOptions) -> int:
     """
     load_plugins_and_embedding(options)
     scorer = scorer_for(options)
-    sides = asyncio.run(_sides(scorer, (options.before, options.after)))
-    before, after = sides
-    pairs = paired(before.reports, after.reports)
+    files = options.before, options.after
+    sides = asyncio.run(_sides(scorer, files))
+    (before, _), (after, _) = sides
+    pairs = paired(before, after)
     if not pairs:
-        raise InputError(f"{before.path} and {after.path} have no question in common")
-    without_partner = [len(side.reports) - len(pairs) for side in sides]
+        raise InputError(f"{' and '.join(files)} have no question in common")
+    without_partner = [len(reports) - len(pairs) for reports, _ in sides]
     found = differences(pairs)
     if options.json_output:
         print_json(
             {
-                "first": before.path,
-                "second": after.path,
+                "first": options.before,
+                "second": options.after,
                 "judge": str(scorer.judge.identity),
                 "pairs": len(pairs),
                 "only_first": without_partner[0],
                 "only_second": without_partner[1],
-                "bad_lines": before.bad_lines + after.bad_lines,
+                "bad_lines": sum(bad_lines for _, bad_lines in sides),
                 "judge_calls": scorer.usage.calls,
                 "judge_cost_usd": round(scorer.usage.cost_usd, 6),
                 "evaluators": [_row(name, each) for name, each in found.items()],
@@ -85,17 +69,20 @@ def run(options: CompareOptions) -> int:
         columns = ("evaluator", "pairs", "before", "after", "difference", "95 % interval")
         print_table(columns, (_cells(name, each) for name, each in found.items()))
         say(
-            f"before: {before.path}; after: {after.path}; judge {scorer.judge.identity}\n"
+            f"before: {options.before}; after: {options.after}; judge {scorer.judge.identity}\n"
             f"pairs of answers to one question: {len(pairs)}; without a partner: "
             f"{without_partner[0]} before, {without_partner[1]} after\n"
             "* more than chance: the interval leaves out 0"
         )
         if scorer.budget is not None:
             say(cost_text(scorer, scorer.budget))
-    for side in sides:
-        if unread := side.unread:
-            say(f"{side.path}: {len(unread)} answers were not judged, such as: {unread[0]}")
-    return SOMETHING_WRONG if any(side.is_wrong for side in sides) else FINE
+    is_wrong = False
+    for file, (reports, bad_lines) in zip(files, sides, strict=True):
+        unread = [why for report in reports if (why := unread_because(report))]
+        if unread:
+            say(f"{file}: {len(unread)} answers were not judged, such as: {unread[0]}")
+        is_wrong |= bad_lines > 0 or (bool(unread) and not any(map(_scores, reports)))
+    return SOMETHING_WRONG if is_wrong else FINE
 
 
 async def _sides(scorer: Scorer, files: Iterable[str]) -> list[Side]:
@@ -107,18 +94,19 @@ async def _sides(scorer: Scorer, files: Iterable[str]) -> list[Side]:
 
 
 async def _side(scorer: Scorer, file: str) -> Side:
-    side, name = Side(path=file), Path(file).name
-    with progress(lambda: f"scoring {name}: {len(side.reports)} answers") as advance:
+    reports: list[Report] = []
+    bad_lines, name = 0, Path(file).name
+    with progress(lambda: f"scoring {name}: {len(reports)} answers") as advance:
         async with aclosing(scorer.outcomes(read_file(file))) as outcomes:
             async for outcome in outcomes:
                 if outcome.report is not None:
-                    side.reports.append(outcome.report)
+                    reports.append(outcome.report)
                     advance()
                     continue
-                side.bad_lines += 1
-                if side.bad_lines <= BAD_LINES_SHOWN:
+                bad_lines += 1
+                if bad_lines <= BAD_LINES_SHOWN:
                     say(f"{file}, line {outcome.line.number}: {outcome.line.error}")
-    return side
+    return reports, bad_lines
 
 
 def paired(before: Iterable[Report], after: Iterable[Report]) -> list[tuple[Report, Report]]:

@@ -11,7 +11,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -56,13 +56,12 @@ from ragmonitor.runtime.errors import InputError, JudgeError, RagMonitorError, S
 from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
-from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
+from ragmonitor.settings import OPTIONS, PREFIX, Settings, sources
 from ragmonitor.store import Memory, Redis, StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
 MIN_REDIS: Final = 7
 MAX_AHEAD_S: Final = 60.0
-GRPC_PORT, HTTP_PORT = 4317, 4318
 START_REMEDY: Final = "correct it, or install what it needs: a monitor does not start with it"
 JUDGE_REMEDY: Final = "check the model's name, its key in the environment, and judge.api_base"
 TRACES_REMEDY: Final = "correct OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -123,8 +122,6 @@ def run(options: DoctorOptions) -> int:
             }
         )
     else:
-        if options.settings:
-            _print_settings(described(settings, masker))
         _print_checks(checks, failed)
     return SOMETHING_WRONG if failed else FINE
 
@@ -227,11 +224,6 @@ def _traces(settings: Settings) -> str:
     if protocol != HTTP:
         problem = f"{where}: without a tracer provider of yours traces leave by {HTTP} only"
         raise ProbeFailedError(problem, TRACES_REMEDY)
-    if port == GRPC_PORT:
-        return Note(
-            f"{where}: reachable, but port {port} is most collectors' for grpc, and {HTTP_PORT} "
-            f"for {protocol}; {TRACES_REMEDY}"
-        )
     if (settings.content.policy or captured_content("TRACES")) == "none":
         return (
             f"{where}: reachable; without questions, chunks and answers; content='all' sends them"
@@ -400,13 +392,6 @@ def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:
             "this model is too weak to judge; choose another",
         )
     return finding
-
-
-def _print_settings(settings: Iterable[dict[str, Any]]) -> None:
-    for row in settings:
-        value = "-" if row["value"] is None else str(row["value"])
-        source = FILE if row["source"] == "file" else row["source"]
-        typer.echo(printable(f"{row['name']:<40} {value}  ({source})"))
 
 
 def _print_checks(checks: list[Check], failed: list[Check]) -> None:

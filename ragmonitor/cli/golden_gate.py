@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ragmonitor.cli.options import GateOptions
 from ragmonitor.cli.probing_commands import http_ask
-from ragmonitor.cli.rollout import EXIT, is_accepted
+from ragmonitor.cli.rollout import EXIT
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.goldens.asking import Ask
 from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
@@ -78,9 +78,7 @@ def run(options: GateOptions) -> int:
     _write(options, scored, comparison)
     if is_unscored or comparison is None:
         return SOMETHING_WRONG if is_unscored or errors else FINE
-    least = options.accept
-    passes = comparison.passes if least is None else is_accepted(comparison.decision, least)
-    return FINE if passes else EXIT[comparison.decision]
+    return FINE if comparison.passes else EXIT[comparison.decision]
 
 
 def _check_files(options: GateOptions) -> None:

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -210,13 +210,10 @@ def rate(options: RateOptions) -> int:
         "corrected_rate": ("corrected rate", f"{len(labels):,} labels", rate),
     }
     if options.json_output:
-        times = [datetime.fromtimestamp(label.at_s, tz=UTC) for label in labels]
         print_json(
             {
                 "labels": len(labels),
                 "unlabelled": sum(row.human is None for row in rows),
-                "answers_from": min(times).isoformat(timespec="seconds"),
-                "answers_until": max(times).isoformat(timespec="seconds"),
                 "judged_answers": answers,
             }
             | {name: _interval(share) for name, (_, _, share) in shares.items()}

@@ -92,9 +92,6 @@ class ScoreOptions(ScoringOptions):
             "else on standard error.",
         ),
     ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
-    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +141,10 @@ class DemoOptions:
 class DoctorOptions:
     """Check settings, endpoints, and whether the judges recognise a hallucination.
 
-    One call is made to each judge that the settings name, and its cost is shown. Exit code 1 if a
-    probe failed.
+    One call is made to each judge that the settings name, and its cost is shown. --json has the
+    settings in force, too. Exit code 1 if a probe failed.
     """
 
-    settings: Annotated[
-        bool, typer.Option("--settings", help="Show the settings in force, too.")
-    ] = False
     json_output: JsonOption = False
 
 
@@ -209,9 +203,9 @@ class ProbeOptions(AskOptions):
 class GateOptions(AskOptions):
     """Decide by golden questions whether a release may go out. The exit code is the decision.
 
-    It asks the release and compares the scores with those of a baseline. 0 better; 3 equivalent,
-    at most --max-drop worse; 4 worse, by more than that; 5 undecided. Live versions are compared by
-    `ragmonitor rollout`.
+    It asks the release and compares the scores with those of a baseline. 0 better, equivalent (at
+    most --max-drop worse), or undecided with a drop that is no larger as seen; 4 worse; 5
+    undecided. Live versions are compared by `ragmonitor rollout`.
     """
 
     goldens: Annotated[
@@ -242,13 +236,6 @@ class GateOptions(AskOptions):
     budget_usd: BudgetUsdOption = None
     budget_tokens: BudgetTokensOption = None
     signal: Annotated[str, typer.Option(help="Name of a score (default: correctness).")] = ""
-    accept: Annotated[
-        Literal["better", "equivalent", "undecided"] | None,
-        typer.Option(
-            help="The least decision that ends with exit code 0, as all better ones do (default: "
-            "equivalent, and undecided where the observed drop is within --max-drop)."
-        ),
-    ] = None
     json_output: JsonOption = False
 
 
@@ -350,18 +337,7 @@ class StatusOptions:
     """
 
     address: AddressOption = None
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch",
-            help="Refresh every two seconds and print new answers, until Ctrl-C.",
-        ),
-    ] = False
     json_output: JsonOption = False
-
-    def __post_init__(self) -> None:
-        if self.watch and self.json_output:
-            raise typer.BadParameter("--json shows one moment: leave out --watch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,6 @@ from ragmonitor.goldens.golden_prompts import (
     Task,
 )
 from ragmonitor.goldens.gram_index import GramIndex
-from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.kept_replies import KeepingJudge
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError, RagMonitorError, SettingsError
@@ -48,7 +47,6 @@ SEARCHED: Final = 6
 DropReason = Literal[
     "nothing_to_ask",  # the model found nothing of this kind in the chunk
     "unreadable",  # a reply of the model had not the fields that were asked for
-    "wrong_language",
     "duplicate",
     "not_answerable",  # its chunk alone does not answer it
     "different_answer",  # the answer that the chunk gives is not the reference answer
@@ -246,11 +244,6 @@ class _Maker:
             raise _DroppedError("nothing_to_ask")
         if is_answered and not answer:
             raise _DroppedError("unreadable")
-        # A Chinese question may hold many English names.
-        has_chinese = any("\u4e00" <= each <= "\u9fff" for each in question)
-        is_chinese = splitter.language(chunk.text) == "zh"
-        if not (has_chinese if is_chinese else splitter.language(question) == "en"):
-            raise _DroppedError("wrong_language")
         return Golden(
             question=question,
             answer=answer if is_answered else "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -21,7 +20,6 @@ RIGHT_FROM: Final = 0.5
 """The score from which an answer counts as right."""
 MIN_COVERAGE: Final = 0.9
 """Share of the questions that must be scored on both sides."""
-MAX_QUESTIONS: Final = 100_000
 
 Change = Literal["broken", "fixed", "same"]
 """The change of one question: `broken` was right and is wrong, `fixed` the reverse."""
@@ -171,19 +169,7 @@ def _decision(
         return "equivalent", ""
     if -difference.upper > max_drop:
         return "worse", ""
-    return "undecided", _needed(difference, max_drop)
-
-
-def _needed(difference: Difference, max_drop: float) -> str:
-    """Say about how many questions would decide it, were the difference what was seen."""
-    n = difference.pairs
-    half = (difference.upper - difference.lower) / 2
-    distance = abs(max_drop + difference.difference)
-    if distance <= 0:
-        return "the drop that was seen is the limit itself"
-    needed = max(n + 1, math.ceil(n * (half / distance) ** 2))
-    many = f"about {needed:,}" if needed < MAX_QUESTIONS else f"more than {MAX_QUESTIONS:,}"
-    return f"{n} questions leave the interval too wide; {many} would do"
+    return "undecided", f"{difference.pairs} questions leave the interval too wide"
 
 
 def _others(

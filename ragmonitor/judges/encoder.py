@@ -62,14 +62,8 @@ class _Model(NamedTuple):
     is_of_tokens: bool
 
 
-class _Support(NamedTuple):
-    """The model's score of one sentence, that the evidence supports it: 0 to 1."""
-
-    share: float
-    chunks: tuple[int, ...]
-    words: tuple[str, ...]
-
-
+_Support = tuple[float, tuple[int, ...], tuple[str, ...]]
+"""The model's score that the evidence supports a sentence, from 0 to 1; the chunks; the words."""
 _TURN: Final = threading.Lock()
 """One input at a time: a second one would only share the same cores."""
 
@@ -158,7 +152,7 @@ class EncoderJudge:
             base,
             judge=self.identity,
             sentences=tuple(self._verdict(each, supports.get(each)) for each in sentences),
-            risk=1 - min((each.share for each in supports.values()), default=1.0),
+            risk=1 - min((share for share, _, _ in supports.values()), default=1.0),
         )
 
     def _verdict(self, sentence: Sentence, support: _Support | None) -> SentenceVerdict:
@@ -198,7 +192,7 @@ class EncoderJudge:
             order = sorted(by_chunk, key=lambda each: -by_chunk[each])
             bearing = [each for each in order if by_chunk[each] >= best / 2]
             # A claim that only several support together rests on two of them at least.
-            yield _Support(best, tuple(bearing or order[:2]), ())
+            yield best, tuple(bearing or order[:2]), ()
 
     def _by_tokens(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
@@ -223,7 +217,7 @@ class EncoderJudge:
         for claim in claims:
             within = {span: s for span, s in best.items() if claim.start <= span[0] < claim.end}
             bad = sorted(span for span, score in within.items() if score < self._threshold)
-            yield _Support(min(within.values(), default=0.0), (), _words(answer, bad))
+            yield min(within.values(), default=0.0), (), _words(answer, bad)
 
     def _scores(self, model: _Model, pairs: Sequence[Pair]) -> list[Any]:
         scores: list[Any] = []

@@ -153,10 +153,9 @@ class Chunk:
     def numbers(self) -> list[tuple[float, Key]]:
         """Its numbers, in order, with their units, empty where there is none."""
         found: list[tuple[float, Key]] = []
-        for key, behind in pairwise([*self.order, "."]):
-            value = number_of(str(key))
-            if value is not None:
-                found.append((value, behind if str(behind)[0] == "°" else ""))
+        for key, behind in pairwise([*map(str, self.order), "."]):
+            if key[0] == "#" and (value := number_of(key)) is not None:
+                found.append((value, behind if behind[0] == "°" else ""))
         return found
 
     @cached_property

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import socket
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -74,14 +72,12 @@ def test_every_judge_is_asked(monkeypatch):
     assert [name for name in found if name.startswith("judge ")] == [f"judge {n}" for n in judges]
 
 
-def test_what_failed_stands_first_and_last_and_settings_only_where_asked(monkeypatch):
+def test_what_failed_stands_first_and_last(monkeypatch):
     """Between them a table of all probes."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     lines = run().stdout.strip().splitlines()
     assert lines[1].startswith("FAILED traces: http://127.0.0.1:1")
     assert lines[-1].endswith("probes failed: traces")
-    assert "sample.rate" not in "".join(lines)
-    assert "sample.rate" in run("--settings").stdout
 
 
 HUSH = "h4sh-" + "xyzzy" * 3
@@ -199,19 +195,12 @@ def test_a_model_must_tell_the_sentences_apart(verdicts, state):
     assert len(judge.asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "state", "said"),
-    [("127.0.0.1:{}", "failed", "http://"), ("http://127.0.0.1:4317", "note", "4318")],
-)
-def test_an_endpoint_at_which_nothing_arrives_is_not_fine(monkeypatch, endpoint, state, said):
-    """The address lacks its scheme, or most likely is that of the other protocol."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = endpoint.format(server.getsockname()[1])
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-        monkeypatch.setattr(doctor.socket, "create_connection", lambda *_: io.BytesIO())
-        found = checks(run("--json"))["traces"]
-    assert found["state"] == state
-    assert said in found["finding"]
+def test_an_endpoint_at_which_nothing_arrives_is_not_fine(monkeypatch):
+    """The address lacks its scheme."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318")
+    found = checks(run("--json"))["traces"]
+    assert found["state"] == "failed"
+    assert "http://" in found["finding"]
 
 
 def test_looking_leaves_no_trace(monkeypatch, tmp_path):

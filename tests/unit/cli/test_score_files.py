@@ -43,7 +43,7 @@ def test_a_csv_file_has_a_row_for_each_line():
     wrong = {**ENGLISH, "id": "w", "answer": "Napoleon paid 12 million dollars. It is so."}
     refusal = {**ENGLISH, "id": "r", "answer": "I don't know."}
     file = write({**ENGLISH, "id": "e"}, {"question": "q"}, wrong, refusal)
-    run(file, "-o", "out.csv", "-q", code=1)
+    run(file, "-o", "out.csv", code=1)
     with Path("out.csv").open(encoding="utf-8-sig", newline="") as text:
         good, bad, wrong, refusal = csv.DictReader(text)
     assert (good["id"], good["faithfulness"], good["faithfulness_unscored"]) == ("e", "1.0", "")
@@ -55,7 +55,7 @@ def test_a_csv_file_has_a_row_for_each_line():
 @pytest.mark.parametrize("answer", ["=1+1 was paid by Napoleon.", "@SUM(A1) was in Rome."])
 def test_no_answer_becomes_a_formula(answer):
     """A spreadsheet would run it."""
-    run(write({**ENGLISH, "answer": answer}), "-o", "out.csv", "-q")
+    run(write({**ENGLISH, "answer": answer}), "-o", "out.csv")
     with Path("out.csv").open(encoding="utf-8-sig", newline="") as text:
         (row,) = csv.DictReader(text)
     assert row["unsupported"].startswith("'")

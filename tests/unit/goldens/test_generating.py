@@ -92,7 +92,6 @@ ANSWERED = {"says": "answered", "reply": "Made by hand."}
         ("read", {**ANSWERED, "says": "maybe"}, "unreadable"),
         ("compare", {"same": "yes"}, "unreadable"),
         ("write", {"question": "How?", "answer": ""}, "unreadable"),
-        ("write", {"question": "它是什么颜色的?", "answer": "So."}, "wrong_language"),
     ],
 )
 async def test_a_question_is_dropped_with_its_reason(workshop, task, fields, reason):

@@ -49,7 +49,7 @@ def test_the_whole_interval_decides(now, decision):
     assert compared(run(*now), run(*[0.5] * len(now))).decision == decision
 
 
-def test_few_questions_without_a_change_decide_nothing_and_say_how_many_would():
+def test_few_questions_without_a_change_decide_nothing():
     """Twenty that are right twice do not show that of all questions not one in fifty broke."""
     found = compared(run(*[1.0] * 20), run(*[1.0] * 20))
     assert found.decision == "undecided"

@@ -53,7 +53,6 @@ _NEGATIVE: Final = lazy_pattern(
     re.IGNORECASE,
 )
 """Words that deny, besides signs of negation."""
-_JOINS: Final = lazy_pattern(r"\b(?:n?or)\b|[,、或]")
 _UNKNOWN: Final = lazy_pattern(
     r"\b(?:unclear|unknown|unspecified|not? (?:mentioned|specified|listed|provided|stated|known))\b"
     r"|未提及|没有提到|未说明|未知|不清楚|未注明",
@@ -243,10 +242,8 @@ class Clause:
         """Return whether the clause denies what some of its words speak of, or anything."""
         signs = [s for s in self.signs if not any(t.start <= s[0] < t.end for t in at)]
         for other in self.mentions if at else ():
-            # `Not near the harbour` denies that alone, and what `or` joins to it.
             first = other.at[0].start
-            is_joined = at[0].start > first and _JOINS.search(self.text, first, at[0].start)
-            if set(other.at).isdisjoint(at) and not is_joined:
+            if set(other.at).isdisjoint(at):  # `not near the harbour` denies that alone
                 signs = [sign for sign in signs if not 0 <= first - sign[1] <= 8]
         return bool(signs) != self._denies
 
@@ -362,9 +359,6 @@ def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) 
         return Outcome.SILENT
     if any(each in clause.phrases for each in fact.phrases):
         return agrees
-    rivals = {each for line in words.RIVALS if not line.isdisjoint(fact.phrases) for each in line}
-    if not is_negated and not rivals.isdisjoint(clause.phrases):
-        return Outcome.CONTRADICTS
     if _OFFERED.intersection(fact.phrases):
         return agrees
     return Outcome.SILENT if is_negated else _of_value(clause, mention, fact)

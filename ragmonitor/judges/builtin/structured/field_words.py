@@ -1,4 +1,4 @@
-"""The words of fields: which name the same, which say nothing, which rule each other out.
+"""The words of fields: which name the same, and which say nothing.
 
 Data only; general knowledge of how records of businesses, products, schedules and services look.
 """
@@ -73,31 +73,11 @@ EMPTY_HAN: Final = "是否|可否|能否|支持|提供|允许|数量|年份|日�
 
 NAMES: Final = words("name title id sku model product item label 名称 姓名 型号 酒店名称 馆名")
 """Keys whose value names the object."""
-NAME_ENDS: Final = ("_id", " id", "编号")
-"""Ends of such keys."""
 
 YES: Final = words("true yes y ✓ ✔ √ 是 有 支持 可以 允许 available 提供")
 NO: Final = words("false no n none ✗ ✘ × 否 无 没有 不支持 不可 不允许 unavailable")
 NULL: Final = words("null n/a na unknown - -- — ? 未知 不详 nan") | {""}
 """Values that say nothing."""
-
-RIVALS: Final = tuple(
-    stems(line)
-    for line in (
-        "free paid 免费 收费",
-        "low medium average high",
-        "quiet average loud",
-        "casual formal dressy upscale",
-        "small medium large",
-        "cheap moderate expensive",
-        "open closed",
-        "pending processing shipped delivered cancelled canceled returned refunded",
-        "active inactive suspended draft published archived",
-        "passed failed running queued skipped",
-        "red blue green black white silver gold grey yellow pink purple orange brown",
-    )
-)
-"""Sets of values of which a field has one."""
 
 FRAMES: Final = stems(
     """

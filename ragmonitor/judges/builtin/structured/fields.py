@@ -336,7 +336,7 @@ def _name(row: Row) -> str:
     """Return what a row is called: its name, or the first text of one of several."""
     texts = [(k.lower(), v) for k, v in row.cells if isinstance(v, str) and len(v) <= MAX_VALUE]
     for key, value in texts:
-        if key in words.NAMES or key.endswith(words.NAME_ENDS):
+        if key in words.NAMES:
             return value
     if not row.is_listed:
         return ""

@@ -287,63 +287,57 @@ def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
     tried[":"] = at + max(1, len(lines))
     statements = sum(line["value"][-1:] in _ENDS or len(line["value"]) > 60 for line in lines)
     if sum(bool(line["key"]) for line in lines) >= 3 and 3 * statements <= len(lines):
-        heading = _HEADING.match(texts[at - 1]) if at else None
-        found.add_value(_nested(lines, heading[1] if heading else ""))
+        found.add_value(_nested(lines))
         return len(lines)
     for sign in "|;；":
+        if texts[at].count(sign) < 2:
+            continue
         parts = [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
         pairs = [pair for pair in parts if pair and 0 < len(pair["value"]) <= 40]
         if len(parts) > 2 and len(pairs) == len(parts):
-            found.add_value(_nested(pairs, ""))
+            found.add_value(_nested(pairs))
             return 1
     return 0
 
 
 _MAX_LINES: Final = 2_000
 _ENDS: Final = frozenset(".!?。！？,，")
-_HEADING: Final = lazy_pattern(r"[ \t]{0,3}#{1,6}[ \t]+(\S.{0,80})")
 
 
 def _pair(text: str) -> re.Match[str] | None:
-    found = _PAIR.fullmatch(text)
+    found = _PAIR.fullmatch(text) if ":" in text or "：" in text else None
     return found if found and len(found["key"].split()) <= 5 else None
 
 
-def _nested(lines: Sequence[re.Match[str]], name: str) -> Any:
+def _nested(lines: Sequence[re.Match[str]]) -> Any:
     """Return the lines of a list as a value of JSON.
 
-    What is indented below a key belongs to it; a key that comes again begins the next object.
+    What is indented below a key belongs to it, one level deep; a key that comes again begins the
+    next object.
     """
-    objects: list[dict[str, Any]] = [{"name": name} if name else {}]
-    frames = [(0, objects)]
-    """The indents that are open, and the objects at each."""
-    holders: list[tuple[dict[str, Any], str]] = []
-    opened = ""
-    """The key without a value that was read last."""
+    objects: list[dict[str, Any]] = [{}]
+    inner: list[Any] = []
+    """What stands below the key without a value that was read last."""
+    opened, indent_opened = "", 0
+    """That key, and its indent."""
     for line in lines:
         key, value = line["key"].strip(), line["value"].strip(" \t*`").strip("\"'")
-        indent = len(line["indent"])
         if not key:
-            holder = frames[-1][1][-1]
-            at = opened or next(reversed(holder), "items")
-            before = holder.get(at, [])
-            holder[at] = [*(before if isinstance(before, list) else [before]), value]
+            at = opened or next(reversed(objects[-1]), "items")
+            before = objects[-1].get(at, [])
+            objects[-1][at] = [*(before if isinstance(before, list) else [before]), value]
             continue
-        while len(frames) > 1 and frames[-1][0] > indent:
-            frames.pop()
-        if opened and indent > frames[-1][0]:
-            holder = frames[-1][1][-1]
-            holders.append((holder, opened))
-            holder[opened] = [{}]
-            frames.append((indent, holder[opened]))
-        elif key in frames[-1][1][-1]:
-            frames[-1][1].append({})
+        if opened and len(line["indent"]) > indent_opened:
+            if not inner or key in inner[-1]:
+                inner.append({})
+            inner[-1][key] = value or None
+            objects[-1][opened] = inner if len(inner) > 1 else inner[0]
+            continue
+        if key in objects[-1]:
+            objects.append({})
         if value:
-            frames[-1][1][-1][key] = value
-        opened = "" if value else key
-    for holder, key in holders:
-        if len(holder[key]) == 1:
-            holder[key] = holder[key][0]
+            objects[-1][key] = value
+        opened, indent_opened, inner = "" if value else key, len(line["indent"]), []
     return objects if len(objects) > 1 else objects[0]
 
 
