@@ -106,10 +106,6 @@ class FinishedTree(FinishedRuns):
         above = self.ancestry.above(step.span.span_id)
         return [self.by_id[span_id] for span_id in above if span_id in self.by_id]
 
-    def note_loss(self) -> None:
-        """Note that spans of it could not be read: its record is incomplete."""
-        self._root.lost += 1
-
     def _end(self, root: Root) -> None:
         """Set when and how the interaction ended: a stream's text may come after its root's end.
 
