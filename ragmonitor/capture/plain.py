@@ -159,7 +159,6 @@ class InteractionRecorder(FinishedRuns):
             [] if type(tags) is tuple and not tags else [*items_in(tags, MAX_LABELS)[0]]
         )
         self._attributes = {} if attributes is None else attributes_in(attributes)
-        self._searches: list[StreamedRetrieval] = []
         self._unanswered = False
         """The function that was to answer returned a value without a text."""
         self._ends_with: FinishedRuns | None = None
@@ -237,19 +236,33 @@ class InteractionRecorder(FinishedRuns):
         An iterator is not read, which would take its items from whoever reads it next: pass a list.
         """
         with _capture:
-            run = self._noted("retriever", name, query or self._root.inputs)
-            StreamedRetrieval(self, run, None).give(chunks)
+            self.found(self._noted("retriever", name, query or self._root.inputs), chunks)
 
-    def streamed_retrieval(
+    def retrieval(
         self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
-    ) -> StreamedRetrieval:
-        """Return a listener that notes the chunks that a retriever yields one by one."""
+    ) -> ObservedRetrieval:
+        """Return a listener that notes what a retriever gives."""
         run = self._noted("retriever", name, query or self._root.inputs)
         run.started_ns = time.time_ns()
-        listener = StreamedRetrieval(self, run, chunks)
-        if not self._is_over and len(self._searches) < MAX_PARTS:
-            self._searches.append(listener)
-        return listener
+        return ObservedRetrieval(self, run, chunks)
+
+    def found(self, run: Run, result: Any, chunks: Callable[[Any], Any] | None = None) -> None:
+        """Note what a retrieval gave, read by `chunks` if that is given."""
+        if self._is_over:
+            return
+        run.ended_ns = self.step_ns = time.time_ns()
+        whole = False
+        with _capture:  # `chunks` is the application's code
+            retrieved = result if chunks is None else chunks(result)
+            items, whole = items_in(retrieved)
+            run.outputs = tuple(map(_as_now, items))
+            if not whole:
+                note_unreadable(
+                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
+                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
+                )
+        if not whole:
+            self.miss()
 
     def _noted(self, kind: RunKind, name: str, inputs: Any) -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
@@ -376,8 +389,6 @@ class InteractionRecorder(FinishedRuns):
     def _leave(self) -> None:
         root, parts = self._root, self._parts
         with _capture:
-            for each in self._searches:
-                each.end()
             self._is_over = True
             if not root.outputs and root.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
@@ -481,11 +492,10 @@ class InteractionRecorder(FinishedRuns):
         return labels
 
 
-class StreamedRetrieval(Listener):
-    """Notes a retrieval, whose chunks the application may read one by one.
+class ObservedRetrieval(Listener):
+    """Notes one retrieval of a function that was decorated."""
 
-    The model can have been shown only those that were read when the interaction ends.
-    """
+    reads_streams = False
 
     def __init__(
         self,
@@ -496,41 +506,16 @@ class StreamedRetrieval(Listener):
         self._recorder = recorder
         self._run = run
         self._chunks = chunks
-        self._kept = KeptPieces(MAX_CHUNKS)
-
-    def take(self, item: Any) -> None:
-        """Note one chunk, while the interaction goes on."""
-        if not self._run.ended_ns:
-            text = item.text if type(item) is Chunk else item
-            self._kept.add(item, len(text) if type(text) is str else 0)
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
-        """Note that nothing more comes; the application need not have read all of it."""
-        if failure is not None and status_of(failure) == "error" and not self._run.ended_ns:
+        """Note that the search failed."""
+        if failure is not None and status_of(failure) == "error":
             self._run.error = error_text(failure)
-        self._note(self._kept.pieces, complete=self._kept.complete)
+        self.give(())
 
     def give(self, result: Any) -> None:
-        """Note a result that is there at once."""
-        self._note(result, complete=True)
-
-    def _note(self, result: Any, *, complete: bool) -> None:
-        run = self._run
-        if run.ended_ns:
-            return
-        run.ended_ns = self._recorder.step_ns = time.time_ns()
-        whole = False
-        with _capture:  # `chunks` is the application's code
-            retrieved = result if self._chunks is None else self._chunks(result)
-            items, whole = items_in(retrieved)
-            run.outputs = tuple(map(_as_now, items))
-            if not whole:
-                note_unreadable(
-                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
-                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
-                )
-        if not (whole and complete):
-            self._recorder.miss()
+        """Note what the search found."""
+        self._recorder.found(self._run, result, self._chunks)
 
 
 def _as_now(item: Any) -> Any:
