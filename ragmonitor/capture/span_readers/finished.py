@@ -254,15 +254,14 @@ class _StepTranslator(Translator):
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
-        if any(step.span.is_unread for step in self._tree.steps):
+        if any(step.span.is_unread or step.span.is_cut for step in self._tree.steps):
             return True
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
         if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
             return True
         answer = self._tree.answer()
-        if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
-            return True  # a switch hides them
-        return any(step.span.is_cut(answer) for step in self._tree.steps)
+        # A switch hides them.
+        return not (answer and any(self.query(run) for run in (self._root, *retrievers)))
 
     def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""
