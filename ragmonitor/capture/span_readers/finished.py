@@ -28,8 +28,6 @@ from ragmonitor.semconv.conventions import GENAI_FIRST_CHUNK
 
 _REPR_OF_ERROR = lazy_pattern(r"(\w+)\(")
 """OpenInference's description of a failure, where the exception is no event: `repr` and trace."""
-_JAVASCRIPT = "@"
-"""Beginning of a scope that is a package of npm."""
 _SPARE_NS = 2_000_000
 """The error of times of JavaScript: they begin with whole milliseconds, each span's by itself."""
 _ABANDONED = "abandoned stream"
@@ -123,10 +121,7 @@ class FinishedTree(FinishedRuns):
             if not streams and read.is_late(run):
                 run.status = "partial"
         root.is_cut_short = root.status == "ok" and self.is_cut_short()
-        says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
-        # OpenLLMetry ends a closed stream of LangChain without a word.
-        is_closed = not streams and says_nothing and any(read.prompt(run) for run in models)
-        if root.is_cut_short or (root.status == "ok" and is_closed):
+        if root.is_cut_short:
             root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
         is_engine = root.inputs is not None and root.inputs.is_engine
@@ -231,7 +226,7 @@ class _StepTranslator(Translator):
     def is_late(self, model: Run) -> bool:
         """Return whether a model ended after the root."""
         root_ns = self._tree.root.ended_ns
-        spare_ns = _SPARE_NS if self._tree.root.scope.startswith(_JAVASCRIPT) else 0
+        spare_ns = _SPARE_NS if self._tree.root.scope.startswith("@") else 0  # a package of npm
         return bool(root_ns) and model.ended_ns > root_ns + spare_ns
 
     def model(self, run: Run) -> tuple[str, str]:
