@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
 from opentelemetry import context, trace
 
@@ -45,7 +45,7 @@ from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, entered_scope
-from ragmonitor.capture.streams import MAX_PIECES, KeptPieces, Listener, read
+from ragmonitor.capture.streams import Listener, read
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -57,6 +57,11 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
+
+MAX_PIECES: Final = 1_000_000
+"""Pieces of one stream that are kept."""
+MAX_CHARACTERS: Final = 16_000_000
+"""Characters of one stream that are kept."""
 
 
 class Record:
@@ -348,19 +353,18 @@ class InteractionRecorder(FinishedRuns):
         """Note that the first text of a streamed answer has come."""
         self._root.first_piece_ns = self._root.first_piece_ns or time.time_ns()
 
-    def heard(self, kept: KeptPieces, failure: BaseException | None, *, whole: bool) -> None:
+    def heard(self, text: str, failure: BaseException | None, *, whole: bool) -> None:
         """Note a stream of the answer that has ended.
 
         Args:
-            kept: What was read of it.
+            text: What was read of it.
             failure: What ended it; None: it was read to its end, or closed.
             whole: It was read to its end.
         """
         root = self._root
         if self._is_over:  # it failed, and did not wait for this stream
             return
-        self.answered("".join(kept.pieces))
-        root.lost += not kept.complete
+        self.answered(text)
         if root.ended_ns:
             root.ended_ns = time.time_ns()
         if failure is not None:
@@ -548,7 +552,10 @@ class StreamedAnswer(Listener):
         self._recorder: InteractionRecorder | None = recorder
         self._block = block
         self._text = text
-        self._kept = KeptPieces(MAX_PIECES)
+        self._pieces: list[str] = []
+        self._characters = 0
+        self._is_missing = False
+        """A piece of it was not kept."""
         self._entered = recorder
         if block:
             recorder.scope.add(self)
@@ -569,11 +576,15 @@ class StreamedAnswer(Listener):
         if recorder is None:
             return
         text = self._text(item)
-        if text is None:
-            self._kept.complete = False
-        elif text:
-            recorder.first_piece()
-            self._kept.add(text, len(text))
+        if not text:
+            self._is_missing = self._is_missing or text is None
+            return
+        recorder.first_piece()
+        self._characters += len(text)
+        if self._characters > MAX_CHARACTERS or len(self._pieces) >= MAX_PIECES:
+            self._is_missing = True
+        else:
+            self._pieces.append(text)
 
     def give(self, result: Any) -> None:
         """Note an answer that was there at once."""
@@ -589,9 +600,10 @@ class StreamedAnswer(Listener):
         if recorder is None:
             return
         with _capture:
-            kept = self._kept
-            if self._block or whole or kept.pieces or not kept.complete:
-                recorder.heard(kept, failure, whole=whole)
+            if self._is_missing:
+                recorder.miss()
+            if self._block or whole or self._pieces or self._is_missing:
+                recorder.heard("".join(self._pieces), failure, whole=whole)
             if self._block:
                 recorder.scope.finish(self)
             else:

@@ -12,14 +12,8 @@ import inspect
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final
-
-MAX_PIECES: Final = 1_000_000
-"""Pieces of one stream that are kept."""
-MAX_CHARACTERS: Final = 16_000_000
-"""Characters of one stream that are kept."""
+from typing import Any
 
 
 class Listener:
@@ -47,24 +41,6 @@ class Listener:
             failure: What ended it; None: it was read to its end, or closed.
             whole: It was read to its end.
         """
-
-
-@dataclass(slots=True)
-class KeptPieces:
-    """Keeps the first pieces of one stream, up to its bounds."""
-
-    max_pieces: int
-    pieces: list[Any] = field(default_factory=list)
-    complete: bool = True
-    _characters: int = 0
-
-    def add(self, piece: Any, characters: int = 0) -> None:
-        """Keep one more, as long as there is room."""
-        self._characters += characters
-        if self._characters > MAX_CHARACTERS or len(self.pieces) >= self.max_pieces:
-            self.complete = False
-        else:
-            self.pieces.append(piece)
 
 
 @contextmanager

@@ -35,8 +35,6 @@ _SUPPRESSED = "suppress_instrumentation"
 
 QUIET_S: Final = 1.0
 """A tree is complete so long after its last span."""
-MAX_SPANS_OF_TRACE: Final = 10_000
-"""Spans that one trace may hold at once, open and ended. A trace with more is given up."""
 
 
 @dataclass(slots=True)
@@ -51,7 +49,6 @@ class _Trace:
     """It has a span of a dialect."""
     changed: bool = False
     """A sweep may find something complete."""
-    given_up: bool = False
 
     def __len__(self) -> int:
         return len(self.open) + len(self.ended)
@@ -137,9 +134,6 @@ class InteractionSpanProcessor(SpanProcessor):
             trace = self._traces.get(context.trace_id)
             if trace is None:
                 trace = self._traces.setdefault(context.trace_id, _Trace())
-            elif trace.given_up or len(trace) >= MAX_SPANS_OF_TRACE:
-                self._give_up(trace)
-                return
             trace.open[context.span_id] = (span, self._clock())
             self._held += 1
             if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
@@ -156,7 +150,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if context is None or trace is None:
                 return
             # Not seen to start: not ours to read, or seen to end already.
-            if trace.open.pop(context.span_id, None) is None or trace.given_up:
+            if trace.open.pop(context.span_id, None) is None:
                 return
             trace.changed = True
             trace.matches = trace.matches or _follows(span)
@@ -289,14 +283,6 @@ class InteractionSpanProcessor(SpanProcessor):
                 self._held -= len(trace)
                 if trace.matches:
                     self._on_forgotten("too_many_open")
-
-    def _give_up(self, trace: _Trace) -> None:
-        if trace.given_up:
-            return
-        trace.given_up = True
-        trace.ended.clear()
-        if trace.matches:
-            self._on_forgotten("too_many_open")
 
 
 def _scope(span: ReadableSpan) -> str:
