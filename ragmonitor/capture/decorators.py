@@ -68,15 +68,14 @@ def retrieves(
 ) -> Callable[P, R]:
     """Return the function; its results are noted as retrieved for the current interaction.
 
-    The pieces of a stream (generators, `map` and `filter`, iterators, asynchronous ones) are noted
-    as the application reads them, and pieces that it does not read are not noted. An object that is
-    more than an iterator, such as a cursor, is not read at all, and the interaction is incomplete
-    unless `chunks` reads it. Outside an interaction nothing is noted.
+    It returns a list, now or as a coroutine. A generator or another iterator is handed through
+    unread, and the interaction is incomplete, unless `chunks` reads it. Outside an interaction
+    nothing is noted.
 
     Args:
         function: Retrieves.
-        chunks: From what it returned to the chunks, in the order the model sees them; of a stream,
-            from the list of its pieces. None: it returns chunks.
+        chunks: From what it returned to the chunks, in the order the model sees them. None: it
+            returns chunks.
     """
     read = _QueryReader(_inner(function), None, optional=True)
     name = name_of(_inner(function))
@@ -85,9 +84,9 @@ def retrieves(
         i = current_interaction()
         if i is None:
             return None
-        return i.streamed_retrieval(query=read(args, kwargs), name=name, chunks=chunks)
+        return i.retrieval(query=read(args, kwargs), name=name, chunks=chunks)
 
-    return _listened(function, listener)
+    return _listened(function, listener, reads_streams=False)
 
 
 def _inner(function: Any) -> Any:
@@ -98,6 +97,8 @@ def _inner(function: Any) -> Any:
 def _listened(
     function: Callable[P, R],
     listener: Callable[[tuple[Any, ...], Mapping[str, Any]], Listener | None],
+    *,
+    reads_streams: bool = True,
 ) -> Callable[P, R]:
     def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         try:
@@ -106,7 +107,7 @@ def _listened(
             record_error("capture", error)
             return None
 
-    wrapped: Any = listened(_inner(function), listen)
+    wrapped: Any = listened(_inner(function), listen, reads_streams=reads_streams)
     kind: Any = type(function)
     is_method = isinstance(function, classmethod | staticmethod)
     return cast("Callable[P, R]", kind(wrapped) if is_method else wrapped)

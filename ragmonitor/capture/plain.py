@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
 from opentelemetry import context, trace
 
@@ -45,7 +45,7 @@ from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, entered_scope
-from ragmonitor.capture.streams import MAX_PIECES, KeptPieces, Listener, read
+from ragmonitor.capture.streams import Listener, read
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -57,6 +57,11 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
+
+MAX_PIECES: Final = 1_000_000
+"""Pieces of one stream that are kept."""
+MAX_CHARACTERS: Final = 16_000_000
+"""Characters of one stream that are kept."""
 
 
 class Record:
@@ -159,7 +164,6 @@ class InteractionRecorder(FinishedRuns):
             [] if type(tags) is tuple and not tags else [*items_in(tags, MAX_LABELS)[0]]
         )
         self._attributes = {} if attributes is None else attributes_in(attributes)
-        self._searches: list[StreamedRetrieval] = []
         self._unanswered = False
         """The function that was to answer returned a value without a text."""
         self._ends_with: FinishedRuns | None = None
@@ -237,19 +241,33 @@ class InteractionRecorder(FinishedRuns):
         An iterator is not read, which would take its items from whoever reads it next: pass a list.
         """
         with _capture:
-            run = self._noted("retriever", name, query or self._root.inputs)
-            StreamedRetrieval(self, run, None).give(chunks)
+            self.found(self._noted("retriever", name, query or self._root.inputs), chunks)
 
-    def streamed_retrieval(
+    def retrieval(
         self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
-    ) -> StreamedRetrieval:
-        """Return a listener that notes the chunks that a retriever yields one by one."""
+    ) -> ObservedRetrieval:
+        """Return a listener that notes what a retriever gives."""
         run = self._noted("retriever", name, query or self._root.inputs)
         run.started_ns = time.time_ns()
-        listener = StreamedRetrieval(self, run, chunks)
-        if not self._is_over and len(self._searches) < MAX_PARTS:
-            self._searches.append(listener)
-        return listener
+        return ObservedRetrieval(self, run, chunks)
+
+    def found(self, run: Run, result: Any, chunks: Callable[[Any], Any] | None = None) -> None:
+        """Note what a retrieval gave, read by `chunks` if that is given."""
+        if self._is_over:
+            return
+        run.ended_ns = self.step_ns = time.time_ns()
+        whole = False
+        with _capture:  # `chunks` is the application's code
+            retrieved = result if chunks is None else chunks(result)
+            items, whole = items_in(retrieved)
+            run.outputs = tuple(map(_as_now, items))
+            if not whole:
+                note_unreadable(
+                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
+                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
+                )
+        if not whole:
+            self.miss()
 
     def _noted(self, kind: RunKind, name: str, inputs: Any) -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
@@ -335,19 +353,18 @@ class InteractionRecorder(FinishedRuns):
         """Note that the first text of a streamed answer has come."""
         self._root.first_piece_ns = self._root.first_piece_ns or time.time_ns()
 
-    def heard(self, kept: KeptPieces, failure: BaseException | None, *, whole: bool) -> None:
+    def heard(self, text: str, failure: BaseException | None, *, whole: bool) -> None:
         """Note a stream of the answer that has ended.
 
         Args:
-            kept: What was read of it.
+            text: What was read of it.
             failure: What ended it; None: it was read to its end, or closed.
             whole: It was read to its end.
         """
         root = self._root
         if self._is_over:  # it failed, and did not wait for this stream
             return
-        self.answered("".join(kept.pieces))
-        root.lost += not kept.complete
+        self.answered(text)
         if root.ended_ns:
             root.ended_ns = time.time_ns()
         if failure is not None:
@@ -376,8 +393,6 @@ class InteractionRecorder(FinishedRuns):
     def _leave(self) -> None:
         root, parts = self._root, self._parts
         with _capture:
-            for each in self._searches:
-                each.end()
             self._is_over = True
             if not root.outputs and root.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
@@ -481,11 +496,10 @@ class InteractionRecorder(FinishedRuns):
         return labels
 
 
-class StreamedRetrieval(Listener):
-    """Notes a retrieval, whose chunks the application may read one by one.
+class ObservedRetrieval(Listener):
+    """Notes one retrieval of a function that was decorated."""
 
-    The model can have been shown only those that were read when the interaction ends.
-    """
+    reads_streams = False
 
     def __init__(
         self,
@@ -496,41 +510,16 @@ class StreamedRetrieval(Listener):
         self._recorder = recorder
         self._run = run
         self._chunks = chunks
-        self._kept = KeptPieces(MAX_CHUNKS)
-
-    def take(self, item: Any) -> None:
-        """Note one chunk, while the interaction goes on."""
-        if not self._run.ended_ns:
-            text = item.text if type(item) is Chunk else item
-            self._kept.add(item, len(text) if type(text) is str else 0)
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
-        """Note that nothing more comes; the application need not have read all of it."""
-        if failure is not None and status_of(failure) == "error" and not self._run.ended_ns:
+        """Note that the search failed."""
+        if failure is not None and status_of(failure) == "error":
             self._run.error = error_text(failure)
-        self._note(self._kept.pieces, complete=self._kept.complete)
+        self.give(())
 
     def give(self, result: Any) -> None:
-        """Note a result that is there at once."""
-        self._note(result, complete=True)
-
-    def _note(self, result: Any, *, complete: bool) -> None:
-        run = self._run
-        if run.ended_ns:
-            return
-        run.ended_ns = self._recorder.step_ns = time.time_ns()
-        whole = False
-        with _capture:  # `chunks` is the application's code
-            retrieved = result if self._chunks is None else self._chunks(result)
-            items, whole = items_in(retrieved)
-            run.outputs = tuple(map(_as_now, items))
-            if not whole:
-                note_unreadable(
-                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
-                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
-                )
-        if not (whole and complete):
-            self._recorder.miss()
+        """Note what the search found."""
+        self._recorder.found(self._run, result, self._chunks)
 
 
 def _as_now(item: Any) -> Any:
@@ -563,7 +552,10 @@ class StreamedAnswer(Listener):
         self._recorder: InteractionRecorder | None = recorder
         self._block = block
         self._text = text
-        self._kept = KeptPieces(MAX_PIECES)
+        self._pieces: list[str] = []
+        self._characters = 0
+        self._is_missing = False
+        """A piece of it was not kept."""
         self._entered = recorder
         if block:
             recorder.scope.add(self)
@@ -584,11 +576,15 @@ class StreamedAnswer(Listener):
         if recorder is None:
             return
         text = self._text(item)
-        if text is None:
-            self._kept.complete = False
-        elif text:
-            recorder.first_piece()
-            self._kept.add(text, len(text))
+        if not text:
+            self._is_missing = self._is_missing or text is None
+            return
+        recorder.first_piece()
+        self._characters += len(text)
+        if self._characters > MAX_CHARACTERS or len(self._pieces) >= MAX_PIECES:
+            self._is_missing = True
+        else:
+            self._pieces.append(text)
 
     def give(self, result: Any) -> None:
         """Note an answer that was there at once."""
@@ -604,9 +600,10 @@ class StreamedAnswer(Listener):
         if recorder is None:
             return
         with _capture:
-            kept = self._kept
-            if self._block or whole or kept.pieces or not kept.complete:
-                recorder.heard(kept, failure, whole=whole)
+            if self._is_missing:
+                recorder.miss()
+            if self._block or whole or self._pieces or self._is_missing:
+                recorder.heard("".join(self._pieces), failure, whole=whole)
             if self._block:
                 recorder.scope.finish(self)
             else:

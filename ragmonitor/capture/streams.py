@@ -1,7 +1,8 @@
 """Streams pass through to the application unchanged, and their pieces are noted on the way.
 
-A generator stays a generator, a coroutine a coroutine, with `send`, `throw`, `close` and what they
-return; nothing is read before the application reads it, and nothing that it does not read.
+A generator stays a generator, a coroutine a coroutine, with `close` and what they return; nothing
+is read before the application reads it, and nothing that it does not read. What is sent or thrown
+into a generator does not reach the application's own.
 """
 
 from __future__ import annotations
@@ -11,18 +12,15 @@ import inspect
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any, Final
-
-MAX_PIECES: Final = 1_000_000
-"""Pieces of one stream that are kept."""
-MAX_CHARACTERS: Final = 16_000_000
-"""Characters of one stream that are kept."""
+from typing import Any
 
 
 class Listener:
     """Notes the pieces of a stream; this one notes nothing. Its methods do not raise."""
+
+    reads_streams = True
+    """Whether a generator that a function returned is read for it, or given to it as it is."""
 
     def enter(self) -> None:
         """Note that the application's code is about to go on, in this thread or task."""
@@ -45,24 +43,6 @@ class Listener:
         """
 
 
-@dataclass(slots=True)
-class KeptPieces:
-    """Keeps the first pieces of one stream, up to its bounds."""
-
-    max_pieces: int
-    pieces: list[Any] = field(default_factory=list)
-    complete: bool = True
-    _characters: int = 0
-
-    def add(self, piece: Any, characters: int = 0) -> None:
-        """Keep one more, as long as there is room."""
-        self._characters += characters
-        if self._characters > MAX_CHARACTERS or len(self.pieces) >= self.max_pieces:
-            self.complete = False
-        else:
-            self.pieces.append(piece)
-
-
 @contextmanager
 def _entered(listener: Listener) -> Iterator[None]:
     listener.enter()
@@ -81,40 +61,26 @@ def _reading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
 
     def pieces(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         listener = begin(args, kwargs) or Listener()
+        inner: Any = None
         try:
             inner = function(*args, **kwargs)
-            advance: Callable[..., Any] = inner.__next__
-            given: tuple[Any, ...] = ()
-            enter, leave, take = listener.enter, listener.exit, listener.take
+            advance = inner.__next__
             while True:
-                enter()
+                listener.enter()
                 try:
-                    item = advance(*given)
+                    item = advance()
                 except StopIteration as ended:
                     listener.end(whole=True)
                     return ended.value
                 finally:
-                    leave()
-                take(item)
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    if hasattr(inner, "close"):
-                        with _entered(listener):
-                            inner.close()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - goes into the inner generator
-                    advance, given = inner.throw, (error,)
-                else:
-                    if sent is not None:
-                        advance, given = inner.send, (sent,)
-                    elif given:
-                        advance, given = inner.__next__, ()
-        except GeneratorExit:
-            listener.end()
-            raise
+                    listener.exit()
+                listener.take(item)
+                yield item
         except BaseException as error:
-            listener.end(error)
+            if hasattr(inner, "close"):
+                with _entered(listener):
+                    inner.close()
+            listener.end(None if isinstance(error, GeneratorExit) else error)
             raise
 
     return pieces
@@ -125,38 +91,26 @@ def _areading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
 
     async def pieces(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         listener = begin(args, kwargs) or Listener()
+        inner: Any = None
         try:
             inner = function(*args, **kwargs)
-            advance: Callable[..., Any] = inner.__anext__
-            given: tuple[Any, ...] = ()
+            advance = inner.__anext__
             while True:
                 listener.enter()
                 try:
-                    item = await advance(*given)
+                    item = await advance()
                 except StopAsyncIteration:
                     listener.end(whole=True)
                     return
                 finally:
                     listener.exit()
                 listener.take(item)
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    if hasattr(inner, "aclose"):
-                        with _entered(listener):
-                            await inner.aclose()
-                    raise
-                except BaseException as error:  # noqa: BLE001 - goes into the inner generator
-                    advance, given = inner.athrow, (error,)
-                else:
-                    advance, given = (
-                        (inner.__anext__, ()) if sent is None else (inner.asend, (sent,))
-                    )
-        except GeneratorExit:
-            listener.end()
-            raise
+                yield item
         except BaseException as error:
-            listener.end(error)
+            if hasattr(inner, "aclose"):
+                with _entered(listener):
+                    await inner.aclose()
+            listener.end(None if isinstance(error, GeneratorExit) else error)
             raise
 
     return pieces
@@ -182,8 +136,9 @@ def observed(result: Any, listener: Listener) -> Any:
     kind = type(result)
     if kind is CoroutineType:
         return _awaited(result, listener)
-    if kind in (GeneratorType, AsyncGeneratorType) or (
-        kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__")
+    if listener.reads_streams and (
+        kind in (GeneratorType, AsyncGeneratorType)
+        or (kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__"))
     ):
         return read(result, listener)
     listener.give(result)
@@ -200,10 +155,12 @@ async def _awaited(coming: Any, listener: Listener) -> Any:
     return observed(result, listener)
 
 
-def listened(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+def listened(
+    function: Callable[..., Any], begin: Begin, *, reads_streams: bool
+) -> Callable[..., Any]:
     """Return the function, each call of which is listened to; of the same kind as the function.
 
-    What the function does, returns and raises stays as it is.
+    What the function does, returns and raises stays as it is. `reads_streams` is the listeners'.
     """
     # Of an object that is called, its class says what the call is.
     call = getattr(type(function), "__call__", None)  # noqa: B004 - the method is what is wanted
@@ -224,11 +181,14 @@ def listened(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
         listener = begin(args, kwargs) or Listener()
         return await _awaited(function(*args, **kwargs), listener)
 
+    def is_any(kind: Callable[[Any], bool]) -> bool:
+        return kind(function) or kind(call)
+
     wrapped: Callable[..., Any] = plain
-    if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
-        wrapped = _areading(function, begin)
-    elif inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(call):
-        wrapped = _reading(function, begin)
-    elif inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+    if is_any(inspect.iscoroutinefunction):
         wrapped = coroutine
+    elif reads_streams and is_any(inspect.isasyncgenfunction):
+        wrapped = _areading(function, begin)
+    elif reads_streams and is_any(inspect.isgeneratorfunction):
+        wrapped = _reading(function, begin)
     return functools.wraps(function)(wrapped)

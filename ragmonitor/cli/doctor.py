@@ -107,11 +107,16 @@ def run(options: DoctorOptions) -> int:
     """
     settings = Settings.load()
     masker = Masker()
-    logging.getLogger("ragmonitor").setLevel(logging.CRITICAL)  # the findings say it
-    # A server may quote the key that it refuses.
-    checks = [
-        Check(**masker.value(asdict(checked(name, probe)))) for name, probe in probes(settings)
-    ]
+    log = logging.getLogger("ragmonitor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # the findings say it
+    try:
+        # A server may quote the key that it refuses.
+        checks = [
+            Check(**masker.value(asdict(checked(name, probe)))) for name, probe in probes(settings)
+        ]
+    finally:
+        log.setLevel(level)
     failed = [check for check in checks if check.state == "failed"]
     if options.json_output:
         print_json(

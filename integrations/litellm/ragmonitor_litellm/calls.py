@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ragmonitor import Chunk
@@ -33,7 +34,7 @@ class Reply:
     usage: Usage
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Call:
     """The notes on one call while it goes on. Texts are kept by reference and not read yet."""
 
@@ -43,18 +44,10 @@ class Call:
     info: Mapping[str, Any]
     """The facts that litellm tells its callbacks of the call, for extractors; see `KEPT_INFO`."""
     extract: Extractor | None
-    model: str
-    provider: str
-    streams: bool
     is_in_scope: bool
     """The call is a part of a block of plain code."""
-    first_token_ns: int = 0
-    """The time when the first piece of a stream came."""
     is_cached: bool = False
     """litellm took the reply out of its cache."""
-    is_read: bool = False
-    """The two below have been read, behind the request path."""
-    found: Extracted | None = None
     is_incomplete: bool = False
     """Texts of the call are missing."""
 
@@ -62,6 +55,24 @@ class Call:
     def request(self) -> Hashable:
         """The recorder's run of the request."""
         return self.run_id, "request"
+
+    @cached_property
+    def found(self) -> Extracted | None:
+        """The question and the chunks; None: it is over no retrieved text. Off the request path."""
+        messages = _messages(self)
+        own = first_marked(metadata_of(self.info.get("litellm_params") or {}))
+        try:
+            if own is not None:
+                return from_metadata(own, messages)
+            found = None if self.extract is None else self.extract(messages, self.info)
+            if found is None:
+                return None
+            return Extracted(query=str(found.query), chunks=[*map(chunk_of, found.chunks)])
+        except Exception as error:  # noqa: BLE001 - an extractor is anybody's code
+            # Counted and not scored: with chunks missing, a truthful answer would look invented.
+            record_error("capture", error)
+            self.is_incomplete = True
+            return Extracted(query=last_question(messages))
 
 
 class LiteLLMTranslator(Translator):
@@ -75,13 +86,13 @@ class LiteLLMTranslator(Translator):
 
     def query(self, run: Run) -> str:
         """Return the question that the last call was about; empty if there is none."""
-        found = _extracted(run)
+        found = _call_of(run).found
         return "" if found is None else found.query
 
     def chunks(self, run: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the last call shows; None: it is over no retrieved text."""
-        found = _extracted(run)
-        return None if found is None else [chunk_of(each) for each in found.chunks]
+        found = _call_of(run).found
+        return None if found is None else [*map(chunk_of, found.chunks)]
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the call's chunks; None in a block, where the prompts tell what was shown."""
@@ -104,8 +115,11 @@ class LiteLLMTranslator(Translator):
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model); the model as the reply names it."""
-        call: Call = run.inputs
-        return call.provider, run.outputs.model if isinstance(run.outputs, Reply) else call.model
+        info = run.inputs.info
+        params = info.get("litellm_params") or {}
+        provider = info.get("custom_llm_provider") or params.get("custom_llm_provider") or ""
+        told = run.outputs.model if isinstance(run.outputs, Reply) else ""
+        return provider, told or info.get("model") or ""
 
     def usage(self, run: Run) -> Usage:
         """Return the tokens; a reply out of a cache has cost none."""
@@ -139,43 +153,13 @@ class LiteLLMTranslator(Translator):
             "user_id": _text(user) or first("user_id", "trace_user_id", "user_api_key_end_user_id"),
             "tags": tuple(tag for tag in tags if isinstance(tag, str)),
             "attributes": attributes,
-            "capture_incomplete": _extracted(root) is not None and call.is_incomplete,
+            "capture_incomplete": call.found is not None and call.is_incomplete,
         }
 
 
-def _request_of(run: Run) -> Run:
-    return next(each for each in run.root.members if each.kind == "model")
-
-
 def _call_of(run: Run) -> Call:
-    call: Call = _request_of(run).inputs
+    call: Call = next(each for each in run.root.members if each.kind == "model").inputs
     return call
-
-
-def _extracted(run: Run) -> Extracted | None:
-    """Return the question and the chunks of the call; None: it is over no retrieved text."""
-    call = _call_of(run)
-    if not call.is_read:
-        call.is_read = True
-        messages = _messages(call)
-        try:
-            call.found = _read(call, messages)
-        except Exception as error:  # noqa: BLE001 - an extractor is anybody's code
-            # Counted and not scored: with chunks missing, a truthful answer would look invented.
-            record_error("capture", error)
-            call.found, call.is_incomplete = Extracted(query=last_question(messages)), True
-    return call.found
-
-
-def _read(call: Call, messages: Sequence[Mapping[str, Any]]) -> Extracted | None:
-    own = first_marked(metadata_of(call.info.get("litellm_params") or {}))
-    if own is not None:
-        found: Extracted | None = from_metadata(own, messages)
-    else:
-        found = None if call.extract is None else call.extract(messages, call.info)
-    if found is None:
-        return None
-    return Extracted(query=str(found.query), chunks=[chunk_of(each) for each in found.chunks])
 
 
 def _messages(call: Call) -> list[Mapping[str, Any]]:
@@ -200,7 +184,7 @@ def first_marked(metadata: Sequence[Any]) -> Any:
     return None
 
 
-def reply_in(response: Any, model: str) -> Reply | None:
+def reply_in(response: Any) -> Reply | None:
     """Return what a chat completion says; None: it is none. In the request path: look-ups only."""
     choices = getattr(response, "choices", None)
     message = getattr(choices[0], "message", None) if choices else None
@@ -215,7 +199,7 @@ def reply_in(response: Any, model: str) -> Reply | None:
     return Reply(
         text=_text(getattr(message, "content", None)),
         is_answer=not asks_for_tools,
-        model=getattr(response, "model", None) or model,
+        model=getattr(response, "model", None) or "",
         usage=Usage(input_tokens=inputs, output_tokens=outputs) if counted else Usage(),
     )
 

@@ -110,9 +110,9 @@ class RagMonitorLogger(CustomLogger):
                 return
             call.is_cached = kwargs.get("cache_hit") is True
             began = kwargs.get("completion_start_time")
-            if call.streams and not call.is_cached and isinstance(began, datetime):
-                call.first_token_ns = _nanoseconds(began)
-            self._end(call, end_time, reply_in(response_obj, call.model))
+            streams = call.info.get("stream") and not call.is_cached
+            first_ns = _nanoseconds(began) if streams and isinstance(began, datetime) else 0
+            self._end(call, end_time, reply_in(response_obj), first_ns=first_ns)
 
     async def async_log_success_event(self, *event: Any, **named: Any) -> None:
         """Note the reply; in a task of the application's loop."""
@@ -152,7 +152,17 @@ class RagMonitorLogger(CustomLogger):
         is_in_scope = recorder.scope() is not None
         if not is_in_scope and own is None and self.extract is None:
             return None
-        call = self._call(kwargs, messages, metadata, is_in_scope=is_in_scope)
+        info: dict[str, Any] = {name: kwargs[name] for name in KEPT_INFO if name in kwargs}
+        info["metadata"] = next((each for each in metadata if isinstance(each, Mapping)), {})
+        call = Call(
+            run_id=uuid.uuid4().hex,
+            # Copied: applications append to the list, and some put the next context into the same
+            # message. The texts themselves nobody can change.
+            messages=tuple(dict(m) if type(m) is dict else m for m in messages or ()),
+            info=info,
+            extract=self.extract,
+            is_in_scope=is_in_scope,
+        )
         at_ns = _nanoseconds(start_time)
         recorder.started(call.run_id, None, "chain", "", asked=True, at_ns=at_ns)
         if not recorder.is_open(call.run_id):
@@ -165,27 +175,6 @@ class RagMonitorLogger(CustomLogger):
         kwargs[self.key] = call
         return call
 
-    def _call(
-        self, kwargs: Mapping[str, Any], messages: Any, metadata: list[Any], *, is_in_scope: bool
-    ) -> Call:
-        info: dict[str, Any] = {name: kwargs[name] for name in KEPT_INFO if name in kwargs}
-        info["metadata"] = next((each for each in metadata if isinstance(each, Mapping)), {})
-        params = kwargs.get("litellm_params") or {}
-        return Call(
-            run_id=uuid.uuid4().hex,
-            # Copied: applications append to the list, and some put the next context into the same
-            # message. The texts themselves nobody can change.
-            messages=tuple(dict(m) if type(m) is dict else m for m in messages)
-            if isinstance(messages, list)
-            else (),
-            info=info,
-            extract=self.extract,
-            model=kwargs.get("model") or "",
-            provider=kwargs.get("custom_llm_provider") or params.get("custom_llm_provider") or "",
-            streams=bool(kwargs.get("stream")),
-            is_in_scope=is_in_scope,
-        )
-
     # --- ends -----------------------------------------------------------------------------------
 
     def _told_of(self, kwargs: Any, start_time: Any) -> Call | None:
@@ -197,14 +186,19 @@ class RagMonitorLogger(CustomLogger):
         return call
 
     def _end(
-        self, call: Call, end_time: Any, reply: Reply | None = None, *, error: str = ""
+        self,
+        call: Call,
+        end_time: Any,
+        reply: Reply | None = None,
+        *,
+        error: str = "",
+        first_ns: int = 0,
     ) -> None:
         recorder, at_ns = self._recorder, _nanoseconds(end_time)
         if recorder is None:
             return
         status: Literal["ok", "error"] = "error" if error else "ok"
         is_redacted = reply is not None and reply.text == REDACTED
-        first_ns = call.first_token_ns
         recorder.ended(
             call.request, reply, status=status, error=error, at_ns=at_ns, first_piece_ns=first_ns
         )

@@ -4,14 +4,10 @@ import asyncio
 import functools
 import gc
 import inspect
-import itertools
-import types
-import weakref
 
 import pytest
 
 from ragmonitor import ExportSettings, Monitor, ServerSettings, current_interaction
-from ragmonitor.capture import streams
 from ragmonitor.testing import ListExporter
 
 
@@ -44,96 +40,35 @@ def texts(interaction):
     return [chunk.text for chunk in interaction.chunks]
 
 
-def test_nothing_is_read_before_the_application_reads_it(monitor, told):
-    """What the application leaves unread was not shown to the model, and is not noted."""
-    made = []
+@pytest.mark.parametrize("made", [lambda pieces: pieces, iter, lambda pieces: map(str, pieces)])
+def test_an_iterator_that_a_search_returns_is_handed_through_unread(monitor, told, made):
+    """It is the application's to read; the interaction says that something is missing."""
 
     @monitor.retrieves
-    def search(query):
-        for n in itertools.count():
-            made.append(n)
-            yield f"chunk {n}"
+    def generator(query):
+        yield "Blue sky."
 
-    with monitor.interaction(query="Why?") as i:
-        stream = search("Why?")
-        assert made == []
-        assert list(itertools.islice(stream, 3)) == ["chunk 0", "chunk 1", "chunk 2"]
-        assert made == [0, 1, 2]
-        i.answered("It scatters.")
-    (found,) = told()
-    assert texts(found) == ["chunk 0", "chunk 1", "chunk 2"]
-    assert next(stream) == "chunk 3"
+    for search in (generator, monitor.retrieves(lambda query: made(["Blue sky."]))):
+        with monitor.interaction(query="Why?") as i:
+            assert [*search("Why?")] == ["Blue sky."]
+            i.answered("It scatters.")
+    incomplete = [found.capture_incomplete for found in told()]
+    assert incomplete == [True, made(["a"]) != ["a"]]
 
 
-def test_a_generator_that_is_returned_stays_one(monitor, told):
-    """With `send`, `throw` and `close`."""
-    closed = []
-
-    def pieces():
-        try:
-            got = yield "Blue sky."
-            yield got
-        finally:
-            closed.append(True)
-
-    search = monitor.retrieves(lambda query: pieces())
-    with monitor.interaction(query="Why?") as i:
-        stream = search("Why?")
-        assert isinstance(stream, types.GeneratorType)
-        assert next(stream) == "Blue sky."
-        assert stream.send("Red earth.") == "Red earth."
-        stream.close()
-        assert closed == [True]
-        i.answered("It scatters.")
-    assert texts(told()[0]) == ["Blue sky.", "Red earth."]
-
-
-def test_a_retriever_that_fails_half_way_is_a_retrieval_with_an_error(monitor, told):
+def test_a_search_that_fails_is_a_retrieval_with_an_error(monitor, told):
     """The application sees its own exception."""
 
     @monitor.retrieves
     def search(query):
-        yield "Blue sky."
         raise KeyError("index")
 
     with monitor.interaction(query="Why?") as i:
         with pytest.raises(KeyError, match="index"):
-            list(search("Why?"))
+            search("Why?")
         i.answered("It scatters.")
     (found,) = told()
-    assert texts(found) == ["Blue sky."]
     assert [r.error for r in found.retrievals] == ["KeyError: 'index'"]
-
-
-async def test_asynchronous_generators_are_noted_as_they_are_read(monitor, told):
-    """With `asend`, `athrow` and `aclose`, from a generator function and from a plain one."""
-    heard = []
-
-    async def pieces(query):
-        try:
-            heard.append((yield "Blue sky."))
-            try:
-                yield "Red earth."
-            except KeyError:
-                yield "Green grass."
-        finally:
-            heard.append("closed")
-
-    def returns(query):
-        return pieces(query)
-
-    for search in (monitor.retrieves(pieces), monitor.retrieves(returns)):
-        async with monitor.interaction(query="Why?") as i:
-            stream = search("Why?")
-            assert inspect.isasyncgen(stream)
-            assert await anext(stream) == "Blue sky."
-            assert await stream.asend("more") == "Red earth."
-            assert await stream.athrow(KeyError("k")) == "Green grass."
-            await stream.aclose()
-            i.answered("It scatters.")
-    assert inspect.isasyncgenfunction(monitor.retrieves(pieces))
-    assert heard == ["more", "closed"] * 2
-    assert [texts(i) for i in told()] == [["Blue sky.", "Red earth.", "Green grass."]] * 2
 
 
 def test_an_object_that_is_more_than_an_iterator_is_handed_through(monitor, told):
@@ -161,61 +96,20 @@ def test_an_object_that_is_more_than_an_iterator_is_handed_through(monitor, told
     assert told()[0].capture_incomplete
 
 
-def test_what_is_kept_of_an_endless_retrieval_is_bounded(monitor, told, monkeypatch):
-    """Beyond the bound the application reads on, and the interaction is incomplete."""
-    monkeypatch.setattr(streams, "MAX_CHARACTERS", 1_000)
-
-    @monitor.retrieves
-    def search(query):
-        return itertools.repeat("x" * 100)
-
-    with monitor.interaction(query="Why?") as i:
-        assert sum(1 for _ in itertools.islice(search("Why?"), 50)) == 50
-        i.answered("It scatters.")
-    (found,) = told()
-    assert len(found.chunks) == 10
-    assert found.capture_incomplete
-
-
-def test_a_stream_that_is_dropped_is_freed_at_once(monitor):
-    """We hold nothing of what the application has let go."""
-
-    class Row(str):
-        __slots__ = ("__weakref__",)
-
-    row = Row("Blue sky.")
-    gone = weakref.ref(row)
-
-    @monitor.retrieves
-    def search(query, row):
-        yield row
-
-    stream = search("Why?", row)  # outside an interaction
-    next(stream)
-    del stream, row
-    gc.collect()
-    assert gone() is None
-
-
 # --- answers ------------------------------------------------------------------------------------
 
 
-def test_a_generator_of_pieces_keeps_send_throw_and_its_result(monitor, told):
+def test_a_generator_of_pieces_keeps_its_result(monitor, told):
     """The answer is what it gave, and the interaction ends with it."""
 
     @monitor.answers
     def ask(question):
-        got = yield "It "
-        try:
-            yield got
-        except KeyError:
-            yield "."
+        yield "It "
+        yield "scatters."
         return 7
 
     stream = ask("Why?")
-    assert next(stream) == "It "
-    assert stream.send("scatters") == "scatters"
-    assert stream.throw(KeyError("k")) == "."
+    assert [next(stream), next(stream)] == ["It ", "scatters."]
     with pytest.raises(StopIteration) as stop:
         next(stream)
     assert stop.value.value == 7
