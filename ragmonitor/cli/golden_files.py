@@ -114,8 +114,8 @@ def _report(
         say(f"{kind}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
     say(
         f"{len(result.goldens)} of {options.count} questions, from {len(source.chunks)} chunks; "
-        f"{usage_text(model.usage)} in all; written to "
-        f"{options.output}"
+        f"{usage_text(model.usage)} in all"
+        + (f"; written to {options.output}" if result.goldens else "")
     )
     if result.failure:
         say(f"ended early: {result.failure}; the same command goes on from here")

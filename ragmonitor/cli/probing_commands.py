@@ -9,6 +9,7 @@ from string import Template
 from typing import Any, Final
 
 from ragmonitor.cli.options import AskOptions, ProbeOptions
+from ragmonitor.cli.services import served
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.asking import HttpAsk
@@ -32,7 +33,8 @@ def run(options: ProbeOptions) -> int:
     ask = http_ask(options, options.url)
     goldens = read_goldens(options.goldens)
     with _monitor(options) as monitor:
-        say(f"metrics: {monitor.metrics_url or 'not served'}")
+        if not options.once:
+            say(served(monitor.start().settings))
         probe = monitor.probe(
             ask,
             goldens,

@@ -34,11 +34,11 @@ def work(options: WorkerOptions) -> int:
         from ragmonitor.pipeline.worker import serve_at
 
         path = Path(address.get_secret_value().removeprefix(UNIX))
-        say(f"scoring answers of {settings.service!r} that come to {path}; {_served(settings)}")
+        say(f"scoring answers of {settings.service!r} that come to {path}; {served(settings)}")
         serve_at(path, settings, stop)
         return FINE
     worker = StreamWorker(settings, RedisStream.of(settings))
-    say(f"scoring answers of {settings.service!r}; {_served(settings)}")
+    say(f"scoring answers of {settings.service!r}; {served(settings)}")
     worker.run(stop, drain=options.drain)
     return FINE
 
@@ -64,7 +64,7 @@ def receive(options: ReceiveOptions) -> int:
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")
-    say(_served(settings, has_page=settings.send_to is None))
+    say(served(settings, has_page=settings.send_to is None))
     receiver.run(stop)
     return FINE
 
@@ -79,7 +79,7 @@ def _begun() -> threading.Event:
     return stop
 
 
-def _served(settings: Settings, *, has_page: bool = True) -> str:
+def served(settings: Settings, *, has_page: bool = True) -> str:
     """Say where /metrics is served, and the page, if this process ever has one."""
     server = settings.server
     if not server.enabled:
