@@ -38,8 +38,6 @@ class Coverage(NamedTuple):
     """How many answers of a window a mean speaks of."""
 
     judged: float
-    observed: float
-    """Share of the answers of which a verdict is known, by 1 / inclusion probability."""
     missing: float
     """Share of the drawn answers without a verdict: it failed, or is on its way."""
     uncovered: float
@@ -47,14 +45,13 @@ class Coverage(NamedTuple):
 
 
 def coverage(row: Sequence[float]) -> Coverage | None:
-    """Return which share of the answers was observed; None: there were none."""
+    """Return how many answers were judged, and which share was not; None: there were none."""
     if row[ANSWERS] < 0.5:
         return None
     gone = max(0.0, math.fsum(row[HEAD + 2 :: 3]))
     missing = min(1.0, gone / row[DRAWN]) if row[DRAWN] > 0 else 0.0
     uncovered = row[UNCOVERED] / row[ANSWERS]
-    observed = (1 - missing) * (1 - uncovered) if row[DRAWN] > 0 else 0.0
-    return Coverage(row[JUDGED], observed, missing, uncovered)
+    return Coverage(row[JUDGED], missing, uncovered)
 
 
 class _Case(NamedTuple):

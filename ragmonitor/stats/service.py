@@ -26,7 +26,6 @@ from ragmonitor.records import (
     SamplingDecision,
     SeriesKey,
     Snapshot,
-    Totals,
     Window,
     WindowedMean,
 )
@@ -74,6 +73,8 @@ EXPLAINED: Final = (HALLUCINATION, "faithfulness")
 EXAMPLES: Final = 3
 MAX_EXAMPLES: Final = 50
 """Bad answers of a signal that are remembered for its alarm; the newest."""
+SIGNED: Final = tuple((w, s) for w in ("value", "applies") for s in ("positive", "negative"))
+"""What is counted by its sign, in the order of the totals."""
 MAX_OPEN: Final = 100_000
 LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
@@ -602,28 +603,22 @@ class Statistics:
                         window=window,
                         estimate=estimate,
                         judged=covered.judged,
-                        coverage=covered.observed,
                         missing=covered.missing,
                         uncovered=covered.uncovered,
                     )
 
-    def _counted(self) -> Iterator[tuple[SeriesKey, Totals]]:
+    def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""
         for series, row in self._totals.items():
             key = self._key(series)
-            if key is not None and not key.dimension:
-                answers, uncovered, judged, *signed = row
-                yield (
-                    key,
-                    Totals(
-                        answers=answers - uncovered,
-                        value_positive=signed[0],
-                        value_negative=signed[1],
-                        scored_positive=signed[2],
-                        scored_negative=signed[3],
-                        judged=judged,
-                    ),
-                )
+            if key is None or key.dimension:
+                continue
+            of = {"signal": key.signal, "judge": key.judge}
+            answers, uncovered, judged, *signed = row
+            yield GaugeValue.of(metrics.ANSWERS, answers - uncovered, **of)
+            yield GaugeValue.of(metrics.JUDGED_ANSWERS, judged, **of)
+            for (what, sign), total in zip(SIGNED, signed, strict=True):
+                yield GaugeValue.of(metrics.ESTIMATE, total, **of, of=what, sign=sign)
 
     def _slice_rates(self, found: ticking.Evaluation) -> dict[str, Any]:
         """Return the rates of slices over the last day, for the page."""
@@ -650,6 +645,7 @@ class Statistics:
             for cause in ("judge", "application", "unknown"):
                 labels = {"judge": self._watching.judge, "cause": cause}
                 yield GaugeValue.of(metrics.ALARM_CAUSE, float(known == cause), **labels)
+        yield from self._counted()
         for part in self.parts:
             yield from part.gauges()
             give_back()
@@ -672,7 +668,6 @@ class Statistics:
             give_back()
         return Snapshot(
             means=tuple(means),
-            totals=tuple(self._counted()),
             alarms=tuple(states),
             gauges=tuple(self._gauges()),
             cause=self._cause,
