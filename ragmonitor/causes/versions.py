@@ -13,15 +13,13 @@ from ragmonitor.causes.history import History
 from ragmonitor.causes.signal_names import difference, is_share, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.comparison import Decision, Difference
+from ragmonitor.stats.comparison import MIN_JUDGED, Difference
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
 from ragmonitor.store import DAY_S, Store
 
 VERSION_WORSE: Final = "version_worse"
 """The alarm."""
-MIN_JUDGED: Final = 20
-"""Verdicts on a version below which nothing is decided."""
 MAX_PAIRS: Final = 8
 """Of versions that are compared: the newest."""
 OVER_S: Final = 1_800.0
@@ -32,32 +30,17 @@ _ALL: Final = ("versions", "all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionDifference:
-    """A signal's mean of a version less that of the version before it."""
+class VersionDifference(Difference):
+    """A signal's mean of a version less that of the version before it.
+
+    The interval holds at all times at once, with 95 % for all signals of the pair together.
+    """
 
     by: str
     """The attribute whose values are versions."""
     candidate: str
     baseline: str
     signal: str
-    difference: float
-    lower: float
-    """The interval holds at all times at once, with 95 % for all signals of the pair together."""
-    upper: float
-    judged: float
-    """Verdicts on the candidate."""
-    higher_is_better: bool
-
-    def decision(self, max_worse: float) -> Decision:
-        """Return what may be said for certain, but for 1 candidate in 20, whenever one looks.
-
-        Args:
-            max_worse: So much worse is still equivalent, on the signal's own scale; 0 or more.
-        """
-        if self.judged < MIN_JUDGED:
-            return "undecided"
-        found = Difference(self.difference, self.lower, self.upper, self.judged)
-        return found.decision(max_worse, higher_is_better=self.higher_is_better)
 
     def __str__(self) -> str:
         """Say it for people, shares in percentage points."""
@@ -167,16 +150,10 @@ class Versions:
         self, signal: str, version: str, baseline: str, found: Difference
     ) -> VersionDifference:
         by, _, candidate = version.partition("=")
+        numbers = asdict(found) | {"higher_is_better": self._higher_is_better(signal)}
+        baseline = baseline.partition("=")[2]
         return VersionDifference(
-            by=by,
-            candidate=candidate,
-            baseline=baseline.partition("=")[2],
-            signal=signal,
-            difference=found.difference,
-            lower=found.lower,
-            upper=found.upper,
-            judged=found.judged,
-            higher_is_better=self._higher_is_better(signal),
+            by=by, candidate=candidate, baseline=baseline, signal=signal, **numbers
         )
 
     def _newly_worse(self) -> Iterator[VersionDifference]:

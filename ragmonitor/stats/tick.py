@@ -292,7 +292,7 @@ class Tick:
         reserve = each.reserve * threshold_days
         objective = self._objectives.get(each.series, each.objective)
         alarm = known.alarms.get(each.series)
-        if alarm is None or not alarm.adopt(objective):
+        if alarm is None or alarm.given != objective:  # another one is other evidence
             alarm = Alarm.begin(objective, threshold_days, reserve)
         alarm.threshold_days, alarm.max_reserve = threshold_days, reserve
         known.alarms[each.series] = alarm
