@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from ragmonitor.causes.signal_names import difference, is_share, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.comparison import MIN_JUDGED, Difference
+from ragmonitor.stats.service import Watching
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
 from ragmonitor.store import DAY_S, Store
@@ -69,12 +70,7 @@ class Versions:
         store: Store,
         tick: Tick,
         history: History,
-        *,
-        compare_by: Collection[str],
-        signals: Mapping[str, str],
-        judge: str,
-        higher_is_better: Callable[[str], bool],
-        threshold_s: float,
+        watching: Watching,
     ) -> None:
         """Touch nothing yet.
 
@@ -82,20 +78,13 @@ class Versions:
             store: Where what was found is kept, for all processes.
             tick: Compares.
             history: Knows when each version answered.
-            compare_by: What is compared by: `service_version`, or attributes of interactions.
-            signals: The signals that are compared, by what they are called in the sums.
-            judge: The judge that quality is measured by.
-            higher_is_better: Whether a signal is the better the higher it is.
-            threshold_s: Of all alarms, on whose scale the alarm's evidence is shown.
+            watching: What is compared, and by what.
         """
         self._store = store
         self._tick = tick
         self._history = history
-        self._compare_by = tuple(compare_by)
-        self._signals = dict(signals)
-        self._judge = judge
-        self._higher_is_better = higher_is_better
-        self._threshold_s = threshold_s
+        self._watching = watching
+        self._judge = watching.quality_judge
         self.clear()
 
     def clear(self) -> None:
@@ -110,7 +99,7 @@ class Versions:
         """Return the newest versions, each with the one before it, as slices."""
         now_s = self._store.now()
         found = []
-        for by in self._compare_by:
+        for by in self._watching.versions_by:
             order = [
                 version
                 for version, seen in self._history.versions.items()
@@ -130,11 +119,11 @@ class Versions:
         self._read(row)
         if not pairs or now_s < self._due_s:
             return ()
-        found = self._tick.differences(pairs)
+        found, signals = self._tick.differences(pairs), self._watching.compared
         self.differences = [
-            self._difference(self._signals[series], version, baseline, each)
+            self._difference(signals[series], version, baseline, each)
             for (series, version, baseline), each in found.items()
-            if series in self._signals
+            if series in signals
         ]
         self.differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
         events = [self._event(each) for each in self._newly_worse()]
@@ -150,7 +139,8 @@ class Versions:
         self, signal: str, version: str, baseline: str, found: Difference
     ) -> VersionDifference:
         by, _, candidate = version.partition("=")
-        numbers = asdict(found) | {"higher_is_better": self._higher_is_better(signal)}
+        higher_is_better = signal in self._watching.higher_is_better
+        numbers = asdict(found) | {"higher_is_better": higher_is_better}
         baseline = baseline.partition("=")[2]
         return VersionDifference(
             by=by, candidate=candidate, baseline=baseline, signal=signal, **numbers
@@ -200,7 +190,7 @@ class Versions:
             signal=VERSION_WORSE,
             judge=self._judge,
             kind="quality",
-            evidence_s=0.0 if since_s is None else self._threshold_s,
+            evidence_s=0.0 if since_s is None else self._watching.every_days * DAY_S,
             active=since_s is not None,
             since_s=since_s,
             objective=0.0,
@@ -230,7 +220,7 @@ class Versions:
 
     def is_version(self, slice_: str) -> bool:
         """Return whether a slice is a version of the application."""
-        return slice_.partition("=")[0] in (SERVICE_VERSION, *self._compare_by)
+        return slice_.partition("=")[0] in (SERVICE_VERSION, *self._watching.versions_by)
 
 
 def _said(found: VersionDifference) -> str:

@@ -60,12 +60,9 @@ from ragmonitor.stats.retrieval_drift import RetrievalDrift
 from ragmonitor.stats.service import Statistics, Watching
 from ragmonitor.stats.signals import (
     FROM_ASSESSMENT,
-    HALLUCINATION,
-    MINOR_HALLUCINATION,
-    REFUSAL,
 )
 from ragmonitor.stats.streams import Stream, streams
-from ragmonitor.store import DAY_S, Budget, Store, open_store
+from ragmonitor.store import Budget, Store, open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +336,12 @@ def estimates_of(
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(store),
-        _causes(settings, store, watching),
+        Causes(
+            store,
+            watching,
+            service_version=settings.service_version,
+            policy=_content(settings),
+        ),
         PeoplesFeedback(store),
     ]
     references = None
@@ -372,22 +374,6 @@ def _watching(settings: Settings, reader: str, judge: str | None) -> Watching:
         slices_of=AnswerSlices(version=settings.service_version, shown=shown),
         shown=shown,
         versions_by=settings.estimation.compare_by,
-    )
-
-
-def _causes(settings: Settings, store: Store, watching: Watching) -> Causes:
-    """Return what finds the causes of alarms."""
-    judge = watching.quality_judge
-    names = {HALLUCINATION, REFUSAL, *(entry.name for entry in table.select(settings.evaluators))}
-    return Causes(
-        store,
-        signals={watching.series(name, judge): name for name in names - {MINOR_HALLUCINATION}},
-        service_version=settings.service_version,
-        compare_by=settings.estimation.compare_by,
-        policy=_content(settings),
-        judge=judge,
-        higher_is_better=watching.higher_is_better.__contains__,
-        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
     )
 
 

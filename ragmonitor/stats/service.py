@@ -44,6 +44,7 @@ from ragmonitor.stats.signals import (
     EMPTY_RETRIEVAL,
     FROM_ASSESSMENT,
     HALLUCINATION,
+    MINOR_HALLUCINATION,
     NO_JUDGE,
     REFERENCES,
     REFUSAL,
@@ -99,7 +100,7 @@ class Watching:
     higher_is_better: frozenset[str] = frozenset()
     """Signals whose mean must not fall."""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """Of evaluators; 1 where nothing is said."""
+    """Of the evaluators that score."""
     slices_of: Callable[[Report], Mapping[str, str]] = lambda _: {}
     """The values of an answer by which slices are told apart."""
     shown: Sequence[str] = ()
@@ -111,6 +112,12 @@ class Watching:
     def quality_judge(self) -> str:
         """The judge that quality is measured by."""
         return self.judge or self.reader
+
+    @property
+    def compared(self) -> dict[str, str]:
+        """The signals that versions are compared in, by what they are called in the sums."""
+        names = {HALLUCINATION, REFUSAL, *self.versions} - {MINOR_HALLUCINATION}
+        return {self.series(name, self.quality_judge): name for name in names}
 
     def series(self, signal: str, judge: str) -> str:
         """Return the name of a signal in the sums."""
