@@ -59,7 +59,7 @@ class Causes(Part):
         # It evaluates nothing: it reads sums.
         self._tick = Tick(store)
         self._series = {signal: series for series, signal in watching.compared.items()}
-        self._documents = Documents(policy, series=self._series[HALLUCINATION], now=now)
+        self._documents = Documents(policy, self._tick, series=self._series[HALLUCINATION], now=now)
         self._history = History(
             store, version=service_version, compare_by=watching.versions_by, now=store.now
         )

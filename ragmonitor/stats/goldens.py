@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ragmonitor.records import (
+    Estimate,
     GaugeValue,
     Interaction,
     Report,
@@ -20,7 +21,7 @@ from ragmonitor.records import (
     evaluator_name,
 )
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.beta import clopper_pearson
+from ragmonitor.stats.interval import mean_of_scores
 from ragmonitor.stats.kept_rows import KeptRows
 from ragmonitor.stats.parts import Observation, Part
 from ragmonitor.stats.streams import Stream
@@ -227,9 +228,10 @@ class GoldenQuestions(Part):
         scores = {name: self._newest(name, since_s) for name in metrics.GOLDEN_EVALUATORS}
         scores["availability"] = [float(each.outcome == "answered") for each in newest]
         for name, values in scores.items():
-            if values:
+            level = _level(values)
+            if level is not None:
                 of = {"evaluator": name, "judge": self._judge, "window": window}
-                yield from GaugeValue.interval(metrics.GOLDEN_SCORE, *_level(values), **of)
+                yield from GaugeValue.interval(metrics.GOLDEN_SCORE, *level[:3], **of)
 
     def _newest(self, evaluator: str, since_s: float) -> Sequence[float]:
         """Return the newest score of each question that was asked since then."""
@@ -247,11 +249,11 @@ class GoldenQuestions(Part):
         if not rows:
             return {}
         rows.sort(key=lambda row: (row["outcome"] in ("answered", ""), row["change"]))
-        scores = self._newest(CORRECTNESS, since_s)
+        level = _level(self._newest(CORRECTNESS, since_s))
         return {
             "goldens": {
                 "questions": len(rows),
-                "answer_correctness": list(_level(scores)) if scores else None,
+                "answer_correctness": None if level is None else list(level[:3]),
                 "worst": rows[:MAX_SHOWN],
             }
         }
@@ -276,13 +278,10 @@ class GoldenQuestions(Part):
         self._kept.exchange()
 
 
-def _level(scores: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean of scores, at least one, and its 95 % interval.
-
-    It is Clopper and Pearson's of a share, which is too wide for graded scores.
-    """
-    total = math.fsum(scores)
-    return total / len(scores), *clopper_pearson(total, len(scores))
+def _level(scores: Sequence[float]) -> Estimate | None:
+    """Return the mean of scores with its interval; None: there was none."""
+    squares = math.fsum(score * score for score in scores)
+    return mean_of_scores(len(scores), math.fsum(scores), squares)
 
 
 def _version(interaction: Interaction) -> str:

@@ -52,6 +52,34 @@ def coverage(row: Sequence[float]) -> Coverage | None:
     return Coverage(row[JUDGED], missing, uncovered)
 
 
+def mean_of_scores(n: float, total: float, squares: float) -> Estimate | None:
+    """Return the mean of scores that were all given, with its interval; None: there was none.
+
+    Args:
+        n: The number of scores, independent of each other.
+        total: Their sum.
+        squares: The sum of their squares.
+
+    >>> found = mean_of_scores(4, 3.0, 3.0)
+    >>> found.mean, round(found.lower, 2), round(found.upper, 2)
+    (0.75, 0.19, 0.99)
+    """
+    if n < 1:
+        return None
+    mean = min(1.0, max(0.0, total / n))
+    effect = design_effect(
+        n=n,
+        hits=total,
+        squares=squares,
+        mean=mean,
+        variance=(squares / n - mean**2) / n,
+        kish=1.0,
+        implied=1.0,
+    )
+    lower, upper = clopper_pearson(mean * n / effect, n / effect)
+    return Estimate(mean, min(mean, lower), max(mean, upper), n / effect, n)
+
+
 class _Case(NamedTuple):
     """The mean if what was lost were so bad, and the effective number behind it."""
 
