@@ -674,18 +674,6 @@ class SeriesKey:
     """The part: the value of the dimension."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """The sums since the process began, never falling, for counters."""
-
-    answers: float = 0.0
-    value_positive: float = 0.0
-    value_negative: float = 0.0
-    scored_positive: float = 0.0
-    scored_negative: float = 0.0
-    judged: float = 0.0
-
-
 class Estimate(NamedTuple):
     """A mean of all answers to which a signal applies, and what may be said of it; 0 to 1."""
 
@@ -718,8 +706,6 @@ class WindowedMean:
     """None: less than half of the answers was observed."""
     judged: float
     """Answers that were read and scored."""
-    coverage: float
-    """Share of the answers that were observed, 0 to 1."""
     missing: float
     """Share of the drawn answers without a verdict, by 1 / inclusion probability."""
     uncovered: float
@@ -904,7 +890,6 @@ class Snapshot:
     """Every number of now, for people to scrape."""
 
     means: tuple[WindowedMean, ...] = ()
-    totals: tuple[tuple[SeriesKey, Totals], ...] = ()
     alarms: tuple[AlarmState, ...] = ()
     gauges: tuple[GaugeValue, ...] = ()
     cause: AlarmCause | None = None

@@ -13,10 +13,9 @@ from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import CERTAIN, Chunk, Interaction, Report, Verdict
 from ragmonitor.stats.comparison import compare_block
 from ragmonitor.stats.parts import Answer
-from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.sums import ALL, BET_GROUPS, MAX_WEIGHT, RATE
-from ragmonitor.stats.tick import WATERMARK_S
-from ragmonitor.store import HOUR_S, MEAN_S, Increments, Rows, merge
+from ragmonitor.stats.tick import WATERMARK_S, Tick
+from ragmonitor.store import MEAN_S, Increments, Rows, merge
 
 CAPACITY: Final = 400
 """Documents that are kept: half of them the newest, half the most often contradicted. Up to twice
@@ -76,16 +75,17 @@ class Documents:
     """
 
     def __init__(
-        self, policy: ContentPolicy, *, series: str = HALLUCINATION, now: Callable[[], float]
+        self, policy: ContentPolicy, tick: Tick, *, series: str, now: Callable[[], float]
     ) -> None:
         """Begin without a document.
 
         Args:
             policy: Says what a document may be called.
+            tick: Knows how bad answers usually are.
             series: What hallucination is called in the sums.
             now: Seconds since the epoch.
         """
-        self._policy = policy
+        self._policy, self._tick = policy, tick
         self._root = series
         self._now = now
         self.clear()
@@ -96,8 +96,6 @@ class Documents:
         self._answers = 0
         self._blocks: dict[int, _Block] = {}
         """By the time when they begin."""
-        self._past: dict[int, list[float]] = {}
-        """Weight and bad weight of the blocks of the last hour."""
 
     def add(self, answer: Answer) -> None:
         """Take in one completed answer."""
@@ -127,9 +125,8 @@ class Documents:
         """Return the log gains of the blocks whose verdicts are all in, for the store."""
         gains: Increments = {}
         for t in sorted(t for t in self._blocks if t + MEAN_S + WATERMARK_S <= self._now()):
-            found = self._gains(t, self._blocks.pop(t))
-            self._past[t] = found.pop(self._root)
-            gains[f"c{t}"] = found
+            gains[f"c{t}"] = self._gains(t, self._blocks[t])
+            del self._blocks[t]
         return gains
 
     def ahead(self, since_s: float) -> Rows:
@@ -138,16 +135,13 @@ class Documents:
         for t, block in self._blocks.items():
             if t + MEAN_S > since_s:
                 merge(gains, self._gains(t, block))
-        gains.pop(self._root, None)
         return gains
 
     def _gains(self, t: int, block: _Block) -> Rows:
-        self._past = {at: row for at, row in self._past.items() if at >= t - HOUR_S}
-        weight = sum(row[0] for row in self._past.values())
-        bad = sum(row[1] for row in self._past.values())
-        usual = {self._root: bad / weight} if weight > 0 else {}
         wanted = nlargest(MAX_COMPARED + 1, block, key=lambda series: block[series][ALL][RATE])
-        return compare_block({series: block[series] for series in wanted}, usual)
+        gains = compare_block({series: block[series] for series in wanted}, self._tick.usual(t))
+        del gains[self._root]  # the tick has counted that
+        return gains
 
     # --- the table ------------------------------------------------------------------------------
 

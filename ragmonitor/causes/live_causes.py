@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
@@ -16,6 +16,7 @@ from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.service import Watching
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
 from ragmonitor.store import DAY_S, OTHER, Rows, Store, StoreUnavailableError
@@ -39,48 +40,30 @@ class Causes(Part):
     def __init__(
         self,
         store: Store,
+        watching: Watching,
         *,
-        signals: Mapping[str, str],
         service_version: str = "",
-        compare_by: Collection[str] = (SERVICE_VERSION,),
         policy: ContentPolicy,
-        judge: str,
-        higher_is_better: Callable[[str], bool],
-        threshold_s: float,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
         Args:
             store: Where sums and histories are kept.
-            signals: The signals that are compared, by what they are called in the sums.
+            watching: What is watched of the service.
             service_version: The setting, where an interaction names no other.
-            compare_by: The attributes whose values are versions of the application.
             policy: Says what a document may be called.
-            judge: The judge that quality is measured by.
-            higher_is_better: Whether a signal is the better the higher it is.
-            threshold_s: The evidence at which alarms are raised.
             now: Seconds since the epoch, for the time of answers.
         """
         self._store = store
         # It evaluates nothing: it reads sums.
         self._tick = Tick(store)
-        self._judge = judge
-        self._series = {signal: series for series, signal in signals.items()}
-        self._documents = Documents(policy, series=self._series[HALLUCINATION], now=now)
+        self._series = {signal: series for series, signal in watching.compared.items()}
+        self._documents = Documents(policy, self._tick, series=self._series[HALLUCINATION], now=now)
         self._history = History(
-            store, version=service_version, compare_by=compare_by, now=store.now
+            store, version=service_version, compare_by=watching.versions_by, now=store.now
         )
-        self._versions = Versions(
-            store,
-            self._tick,
-            self._history,
-            compare_by=compare_by,
-            signals=signals,
-            judge=judge,
-            higher_is_better=higher_is_better,
-            threshold_s=threshold_s,
-        )
+        self._versions = Versions(store, self._tick, self._history, watching)
         self.event = self._history.note
         """Takes note of an event of the application's; from any thread, without waiting."""
         self._forget()

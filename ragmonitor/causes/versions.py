@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -13,15 +13,14 @@ from ragmonitor.causes.history import History
 from ragmonitor.causes.signal_names import difference, is_share, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.comparison import Decision, Difference
+from ragmonitor.stats.comparison import MIN_JUDGED, Difference
+from ragmonitor.stats.service import Watching
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
 from ragmonitor.store import DAY_S, Store
 
 VERSION_WORSE: Final = "version_worse"
 """The alarm."""
-MIN_JUDGED: Final = 20
-"""Verdicts on a version below which nothing is decided."""
 MAX_PAIRS: Final = 8
 """Of versions that are compared: the newest."""
 OVER_S: Final = 1_800.0
@@ -32,32 +31,17 @@ _ALL: Final = ("versions", "all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionDifference:
-    """A signal's mean of a version less that of the version before it."""
+class VersionDifference(Difference):
+    """A signal's mean of a version less that of the version before it.
+
+    The interval holds at all times at once, with 95 % for all signals of the pair together.
+    """
 
     by: str
     """The attribute whose values are versions."""
     candidate: str
     baseline: str
     signal: str
-    difference: float
-    lower: float
-    """The interval holds at all times at once, with 95 % for all signals of the pair together."""
-    upper: float
-    judged: float
-    """Verdicts on the candidate."""
-    higher_is_better: bool
-
-    def decision(self, max_worse: float) -> Decision:
-        """Return what may be said for certain, but for 1 candidate in 20, whenever one looks.
-
-        Args:
-            max_worse: So much worse is still equivalent, on the signal's own scale; 0 or more.
-        """
-        if self.judged < MIN_JUDGED:
-            return "undecided"
-        found = Difference(self.difference, self.lower, self.upper, self.judged)
-        return found.decision(max_worse, higher_is_better=self.higher_is_better)
 
     def __str__(self) -> str:
         """Say it for people, shares in percentage points."""
@@ -86,12 +70,7 @@ class Versions:
         store: Store,
         tick: Tick,
         history: History,
-        *,
-        compare_by: Collection[str],
-        signals: Mapping[str, str],
-        judge: str,
-        higher_is_better: Callable[[str], bool],
-        threshold_s: float,
+        watching: Watching,
     ) -> None:
         """Touch nothing yet.
 
@@ -99,20 +78,13 @@ class Versions:
             store: Where what was found is kept, for all processes.
             tick: Compares.
             history: Knows when each version answered.
-            compare_by: What is compared by: `service_version`, or attributes of interactions.
-            signals: The signals that are compared, by what they are called in the sums.
-            judge: The judge that quality is measured by.
-            higher_is_better: Whether a signal is the better the higher it is.
-            threshold_s: Of all alarms, on whose scale the alarm's evidence is shown.
+            watching: What is compared, and by what.
         """
         self._store = store
         self._tick = tick
         self._history = history
-        self._compare_by = tuple(compare_by)
-        self._signals = dict(signals)
-        self._judge = judge
-        self._higher_is_better = higher_is_better
-        self._threshold_s = threshold_s
+        self._watching = watching
+        self._judge = watching.quality_judge
         self.clear()
 
     def clear(self) -> None:
@@ -127,7 +99,7 @@ class Versions:
         """Return the newest versions, each with the one before it, as slices."""
         now_s = self._store.now()
         found = []
-        for by in self._compare_by:
+        for by in self._watching.versions_by:
             order = [
                 version
                 for version, seen in self._history.versions.items()
@@ -147,11 +119,11 @@ class Versions:
         self._read(row)
         if not pairs or now_s < self._due_s:
             return ()
-        found = self._tick.differences(pairs)
+        found, signals = self._tick.differences(pairs), self._watching.compared
         self.differences = [
-            self._difference(self._signals[series], version, baseline, each)
+            self._difference(signals[series], version, baseline, each)
             for (series, version, baseline), each in found.items()
-            if series in self._signals
+            if series in signals
         ]
         self.differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
         events = [self._event(each) for each in self._newly_worse()]
@@ -167,16 +139,11 @@ class Versions:
         self, signal: str, version: str, baseline: str, found: Difference
     ) -> VersionDifference:
         by, _, candidate = version.partition("=")
+        higher_is_better = signal in self._watching.higher_is_better
+        numbers = asdict(found) | {"higher_is_better": higher_is_better}
+        baseline = baseline.partition("=")[2]
         return VersionDifference(
-            by=by,
-            candidate=candidate,
-            baseline=baseline.partition("=")[2],
-            signal=signal,
-            difference=found.difference,
-            lower=found.lower,
-            upper=found.upper,
-            judged=found.judged,
-            higher_is_better=self._higher_is_better(signal),
+            by=by, candidate=candidate, baseline=baseline, signal=signal, **numbers
         )
 
     def _newly_worse(self) -> Iterator[VersionDifference]:
@@ -223,7 +190,7 @@ class Versions:
             signal=VERSION_WORSE,
             judge=self._judge,
             kind="quality",
-            evidence_s=0.0 if since_s is None else self._threshold_s,
+            evidence_s=0.0 if since_s is None else self._watching.every_days * DAY_S,
             active=since_s is not None,
             since_s=since_s,
             objective=0.0,
@@ -253,7 +220,7 @@ class Versions:
 
     def is_version(self, slice_: str) -> bool:
         """Return whether a slice is a version of the application."""
-        return slice_.partition("=")[0] in (SERVICE_VERSION, *self._compare_by)
+        return slice_.partition("=")[0] in (SERVICE_VERSION, *self._watching.versions_by)
 
 
 def _said(found: VersionDifference) -> str:

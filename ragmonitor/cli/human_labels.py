@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ragmonitor.cli.options import RateOptions, SampleOptions
 from ragmonitor.cli.terminal import (
     FINE,
@@ -22,15 +24,16 @@ from ragmonitor.export import is_feedback
 from ragmonitor.records import Estimate, is_builtin
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.tables import Table, write_csv
-from ragmonitor.stats.labels.correction import (
+from ragmonitor.stats.labels import (
     MIN_LABELS,
     Label,
-    Share,
     corrected,
     hallucinated_share,
+    labels_of,
+    read_rows,
+    seal,
     wilson,
 )
-from ragmonitor.stats.labels.label_table import labels_of, read_rows, seal
 
 COLUMNS: Final = ("id", "question", "answer", "chunks", "human", "sealed")
 JUDGED_HALLUCINATED_SHARE: Final = 0.6
@@ -203,7 +206,7 @@ def rate(options: RateOptions) -> int:
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
     rate = corrected(judged, labels)
-    shares: Mapping[str, tuple[str, str, Estimate | Share | None]] = {
+    shares: Mapping[str, tuple[str, str, Estimate | None]] = {
         "judged_rate": ("judged hallucinated", f"{answers:,} answers", judged),
         "ppv": ("... and people agree (PPV)", _labels(precision), precision),
         "for": ("judged fine, and people do not agree (FOR)", _labels(omission), omission),
@@ -263,11 +266,11 @@ def _judged_rate(rows: Sequence[Label]) -> tuple[Estimate, int]:
     return Estimate(mean=mean, lower=lower, upper=upper, effective_n=effective_n), answers
 
 
-def _labels(share: Share | None) -> str:
-    return f"{0 if share is None else share.labels:,} labels"
+def _labels(share: Estimate | None) -> str:
+    return f"{0 if share is None else round(share.judged):,} labels"
 
 
-def _interval(share: Estimate | Share | None) -> dict[str, float] | None:
+def _interval(share: Estimate | None) -> dict[str, float] | None:
     if share is None:
         return None
     values = {name: round(getattr(share, name), 5) for name in ("mean", "lower", "upper")}

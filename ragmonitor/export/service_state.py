@@ -14,9 +14,7 @@ from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
     GaugeValue,
-    SeriesKey,
     Snapshot,
-    Totals,
     WindowedMean,
 )
 from ragmonitor.semconv import metrics as names
@@ -29,21 +27,11 @@ _MEANS: Final = {
     "weak_retrieval": names.WEAK_RETRIEVAL_RATIO,
 }
 """The series of the mean of each signal that has one of its own."""
-_TOTALS: Final = {
-    "answers": (names.ANSWERS,),
-    "value_positive": (names.ESTIMATE, "value", "positive"),
-    "value_negative": (names.ESTIMATE, "value", "negative"),
-    "scored_positive": (names.ESTIMATE, "applies", "positive"),
-    "scored_negative": (names.ESTIMATE, "applies", "negative"),
-    "judged": (names.JUDGED_ANSWERS,),
-}
-"""The counter of each field of `Totals`, with its labels after signal and judge."""
 
 
 def states(snapshot: Snapshot) -> Iterator[Iterator[State]]:
     """Yield the numbers of a snapshot for /metrics, in a group for each of its entries."""
     yield from map(_of_mean, snapshot.means)
-    yield from map(_of_totals, snapshot.totals)
     yield from map(_of_alarm, snapshot.alarms)
     yield from map(_of_gauge, snapshot.gauges)
 
@@ -73,12 +61,6 @@ def _of_mean(mean: WindowedMean) -> Iterator[State]:
         yield names.UNCOVERED_RATIO, by_judge, mean.uncovered
     if key.signal == "refusal" and mean.window == "24h":
         yield names.MISSING_RATIO, (key.judge,), mean.missing
-
-
-def _of_totals(of: tuple[SeriesKey, Totals]) -> Iterator[State]:
-    key, totals = of
-    for field, (name, *labels) in _TOTALS.items():
-        yield name, (key.signal, key.judge, *labels), getattr(totals, field)
 
 
 def _of_alarm(state: AlarmState) -> Iterator[State]:

@@ -15,7 +15,7 @@ from ragmonitor.records import (
     Scored,
     evaluator_name,
 )
-from ragmonitor.stats.score_mean import ScoreMean
+from ragmonitor.stats.interval import mean_of_scores
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,12 +27,14 @@ class EvaluatorSummary:
     scored: int = 0
     unscored: Counter[str] = field(default_factory=Counter)
     """The number of unscored answers, by cause."""
-    scores: ScoreMean = field(default_factory=ScoreMean)
+    total: float = 0.0
+    """The sum of the scores."""
+    squares: float = 0.0
 
     @property
     def estimate(self) -> Estimate | None:
         """The mean with its 95 % interval; None where nothing was scored."""
-        return self.scores.estimate
+        return mean_of_scores(self.scored, self.total, self.squares)
 
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON; nulls where nothing was scored."""
@@ -76,7 +78,8 @@ class Summary:
             row = self.evaluators.setdefault(name, fresh)
             if isinstance(evaluation, Scored):
                 row.scored += 1
-                row.scores.add(evaluation.score, 1.0)
+                row.total += evaluation.score
+                row.squares += evaluation.score**2
             else:
                 row.unscored[evaluation.cause.value] += 1
         bottleneck = bottleneck_of(report.evaluations)

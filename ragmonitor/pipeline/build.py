@@ -60,12 +60,9 @@ from ragmonitor.stats.retrieval_drift import RetrievalDrift
 from ragmonitor.stats.service import Statistics, Watching
 from ragmonitor.stats.signals import (
     FROM_ASSESSMENT,
-    HALLUCINATION,
-    MINOR_HALLUCINATION,
-    REFUSAL,
 )
 from ragmonitor.stats.streams import Stream, streams
-from ragmonitor.store import DAY_S, Budget, Store, open_store
+from ragmonitor.store import Budget, Store, open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,21 +306,15 @@ def estimates_of(
         shown=shown,
         versions_by=settings.estimation.compare_by,
     )
-    signals = {HALLUCINATION, REFUSAL, *(entry.name for entry in entries)} - {MINOR_HALLUCINATION}
-    causes = Causes(
-        store,
-        signals={watching.series(each, watching.quality_judge): each for each in signals},
-        service_version=settings.service_version,
-        compare_by=settings.estimation.compare_by,
-        policy=_content(settings),
-        judge=watching.quality_judge,
-        higher_is_better=watching.higher_is_better.__contains__,
-        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
-    )
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(store),
-        causes,
+        Causes(
+            store,
+            watching,
+            service_version=settings.service_version,
+            policy=_content(settings),
+        ),
         PeoplesFeedback(store),
     ]
     references = None

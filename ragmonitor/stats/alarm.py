@@ -115,22 +115,8 @@ class Alarm:
         """Return one without evidence; without an objective it learns one."""
         if objective is None:
             return cls(None, threshold_days, max_reserve, learning=Learning())
-        objective = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, objective))
-        return cls(objective, threshold_days, max_reserve, given=objective)
-
-    def adopt(self, objective: float | None) -> bool:
-        """Go over to another objective; return False where the alarm has to begin anew.
-
-        Evidence against a mean is evidence against any lower one; against a higher one it is none.
-        """
-        if objective is not None:
-            objective = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, objective))
-        if objective == self.given:
-            return True
-        if objective is None or self.given is None or objective > self.given:
-            return False
-        self.objective = self.given = objective
-        return True
+        within = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, objective))
+        return cls(within, threshold_days, max_reserve, given=objective)
 
     @property
     def evidence(self) -> float:
@@ -167,13 +153,13 @@ class Alarm:
         if held is None and not self.is_active:
             self._learn(cells, at_s)
         if bar is None:
-            for group, (weight, bad) in _as_fine(cells, held).items():
+            for group, (weight, bad) in _bets(cells, held).items():
                 self._enter(group, weight, bad, at_s)
             event: Event | None = None
         elif self.is_active:
-            event = self._clear(at_s, passed_s, bar, _against_clearing(cells, held))
+            event = self._clear(at_s, passed_s, bar, _bets(cells, held, clears=True))
         else:
-            event = self._raise(at_s, passed_s, bar, _as_fine(cells, held), suspicion)
+            event = self._raise(at_s, passed_s, bar, _bets(cells, held), suspicion)
         if self.learning is not None and held is None and not self.is_active:
             self._end_learning(at_s)
         return event
@@ -361,34 +347,20 @@ def _waiting(age_s: float) -> float:
     return 0.5 / (1 + math.log1p(max(0.0, age_s) / 3_600))
 
 
-def _as_fine(cells: Cells, held: set[int] | None) -> Bets:
-    """Return bets against a rise: what is missing counts as fine.
+def _bets(cells: Cells, held: set[int] | None, *, clears: bool = False) -> Bets:
+    """Return the bets of a bucket by group: what is on its way counts against them.
 
-    Of a group with an open draw everything after it counts as fine, too.
+    Bets against a rise take it as fine, those against clearing as bad; so do they everything after
+    an open draw of the same group. What failed is fine, or no bet against clearing at all.
     """
     bets = {}
     for group, (weight, bad, waiting, missed) in cells.items():
         is_held = held is not None and group in held
         if held is not None and waiting > _NOTHING:
             held.add(group)
-        total = weight + max(0.0, waiting) + missed
+        opened = 0.0 if clears and held is None else max(0.0, waiting)
+        total = weight + opened + (0.0 if clears else missed)
         if total > _NOTHING:
-            bets[group] = total, 0.0 if is_held else bad
-    return bets
-
-
-def _against_clearing(cells: Cells, held: set[int] | None) -> Bets:
-    """Return bets against clearing: what is on its way counts as bad, and what failed not at all.
-
-    Of a group with an open draw everything after it counts as bad, too.
-    """
-    bets = {}
-    for group, (weight, bad, waiting, _) in cells.items():
-        is_held = held is not None and group in held
-        opened = 0.0 if held is None else max(0.0, waiting)
-        if held is not None and waiting > _NOTHING:
-            held.add(group)
-        total = weight + opened
-        if total > _NOTHING:
-            bets[group] = total, total if is_held else bad + opened
+            worst = total if clears else 0.0
+            bets[group] = total, worst if is_held else bad + opened * clears
     return bets

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from ragmonitor.stats.sums import ALL, ANSWERS, BAD, HEAD, JUDGED, RATE, VARIANCE_GROUPS, WEIGHT
 
@@ -14,6 +15,8 @@ ALPHA: Final = 0.05
 RHO_SQUARED: Final = 0.01
 """Of Robbins' mixture: the interval is narrowest at some hundreds of verdicts."""
 MAX_RISK: Final = 0.9
+MIN_JUDGED: Final = 20
+"""Verdicts on a version below which nothing is decided."""
 
 Block = Mapping[str, Mapping[str, Sequence[float]]]
 """Bets of a block of time, by series and by group (`sums.ALL`: all answers)."""
@@ -125,7 +128,8 @@ def e_bh(values: Mapping[str, float], alpha: float = ALPHA) -> list[str]:
     return ranked[: max(counts, default=0)]
 
 
-class Difference(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
     """The mean of a version less that of its baseline, with an interval that holds at all times."""
 
     difference: float
@@ -133,16 +137,18 @@ class Difference(NamedTuple):
     upper: float
     judged: float
     """Verdicts on the version."""
+    higher_is_better: bool = False
 
-    def decision(self, max_worse: float, *, higher_is_better: bool = False) -> Decision:
+    def decision(self, max_worse: float) -> Decision:
         """Return what may be said for certain, but for 1 version in 20, whenever one looks.
 
         Args:
             max_worse: So much worse is still equivalent, on the signal's own scale; 0 or more.
-            higher_is_better: The signal is the better the higher it is.
         """
+        if self.judged < MIN_JUDGED:
+            return "undecided"
         best, worst = self.lower, self.upper
-        if higher_is_better:
+        if self.higher_is_better:
             best, worst = -self.upper, -self.lower
         if worst < 0:
             return "better"
@@ -186,7 +192,12 @@ def difference(
         logs += math.log1p(time)
     gap = arms[0][0] - arms[1][0]
     half = math.sqrt(spread * (logs - 2 * math.log(alpha)))
-    return Difference(gap, max(-1.0, gap - half), min(1.0, gap + half), arms[0][2])
+    return Difference(
+        difference=gap,
+        lower=max(-1.0, gap - half),
+        upper=min(1.0, gap + half),
+        judged=arms[0][2],
+    )
 
 
 def _mean(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from ragmonitor.records import (
+    Estimate,
     GaugeValue,
     Interaction,
     Report,
@@ -19,7 +21,7 @@ from ragmonitor.records import (
     evaluator_name,
 )
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.golden_history import Level, ScoreHistory, level_of, share_of
+from ragmonitor.stats.interval import mean_of_scores
 from ragmonitor.stats.kept_rows import KeptRows
 from ragmonitor.stats.parts import Observation, Part
 from ragmonitor.stats.streams import Stream
@@ -38,9 +40,8 @@ SHARES: Final = (0.4, 0.2, 0.2, 0.2)
 availability."""
 MAX_QUESTIONS: Final = 5_000
 """Questions with a history; the one asked longest ago gives way."""
-GONE_AFTER_ROUNDS: Final = 5
-"""A question that was not asked in so many rounds of all that have a history is asked no more, and
-is forgotten: who took it out of the set wants it in no mean."""
+MEMORY: Final = 20
+"""Askings after which an earlier one counts for 1 / MEMORY less with each that follows."""
 MAX_SHOWN: Final = 30
 """Questions on the page."""
 KIND: Final = "golden"
@@ -50,6 +51,29 @@ WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
 def half(difference: float) -> float:
     """Return a difference, -1 to 1, on a scale from 0 to 1."""
     return (1.0 + difference) / 2
+
+
+class ScoreHistory(msgspec.Struct, array_like=True):
+    """One question's scores by one evaluator: its newest, and the mean of the earlier ones."""
+
+    n: Annotated[int, msgspec.Meta(ge=1)] = 0
+    mean: float = 0.0
+    """The mean of all so far; the plain one of the first `MEMORY`, then a moving one."""
+    newest: float = 0.0
+    expected: float | None = None
+    """The mean before the newest one came; None: it is the first."""
+    at_s: float = -math.inf
+    """The time when the newest came, in seconds since the epoch."""
+    evaluator: str = ""
+    """Whose scores these are, with its version."""
+
+    def add(self, score: float, at_s: float) -> float | None:
+        """Take in a score, and return what was expected of it; None: it is the first."""
+        self.expected = self.mean if self.n else None
+        self.n += 1
+        self.mean += (score - self.mean) / min(self.n, MEMORY)
+        self.newest, self.at_s = score, at_s
+        return self.expected
 
 
 class _Question(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -63,8 +87,6 @@ class _Question(msgspec.Struct, kw_only=True, omit_defaults=True):
     outcome: str = ""
     """What came of its last asking."""
     at_s: float = 0.0
-    asked: int = 0
-    """The number of its last asking, of the askings of all questions."""
 
 
 def golden_streams(judge: str) -> tuple[Stream, ...]:
@@ -128,8 +150,6 @@ class GoldenQuestions(Part):
         """Of questions that were asked since the process began; none is kept."""
         self._observed: list[Observation] = []
         self._outcomes: Counter[str] = Counter()
-        self._asked = 0
-        """The number of the last asking."""
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -144,36 +164,32 @@ class GoldenQuestions(Part):
         question.outcome, question.at_s = probe.outcome, at_s
         is_answered = probe.outcome == "answered"
         self._outcomes[probe.outcome] += 1
-        self._observe(AVAILABILITY, float(is_answered), at_s)
-        self._take_scores(question, report, at_s)
+        # Each value is independent of the others.
+        answer = f"{probe.golden} {at_s}"
+        self._observed.append(
+            Observation(AVAILABILITY, float(is_answered), at_s, answer=f"{AVAILABILITY} {answer}")
+        )
+        for name, difference in self._differences(question, report, at_s):
+            signal = f"{GOLDEN}{name}"
+            self._observed.append(
+                Observation(signal, half(difference), at_s, answer=f"{signal} {answer}")
+            )
         self._kept.put(probe.golden, question)
-
-    def _observe(self, signal: str, value: float, at_s: float) -> None:
-        """Note one value of a signal; each is independent of the others."""
-        answer = f"{signal} {self._asked} {at_s}"
-        self._observed.append(Observation(signal, value, at_s, answer=answer))
 
     def _question(self, golden: str, interaction: Interaction) -> _Question:
         version = _version(interaction)
         if not self._kept.is_read:
             self._kept.exchange()
-        self._asked = 1 + max((each.asked for each in self._kept.rows.values()), default=0)
         known = self._kept.rows.pop(golden, None)
         if known is None or known.version != version:
             known = _Question(version=version)
         self._texts[golden] = interaction.query if self._shows_texts else ""
-        known.asked = self._asked
-        self._forget_gone()
         return known
 
-    def _forget_gone(self) -> None:
-        """Forget the questions that are asked no more."""
-        rows = self._kept.rows
-        for golden in [*rows]:
-            if self._asked - rows[golden].asked > GONE_AFTER_ROUNDS * (len(rows) + 1):
-                self._kept.remove(golden)
-
-    def _take_scores(self, question: _Question, report: Report, at_s: float) -> None:
+    def _differences(
+        self, question: _Question, report: Report, at_s: float
+    ) -> Iterator[tuple[str, float]]:
+        """Take in scores; yield how far those that are watched are from what was expected."""
         judge = str(report.judge)
         if report.assessment is not None and question.judge != judge:
             question.judge, question.scores = judge, {}
@@ -186,7 +202,7 @@ class GoldenQuestions(Part):
                 history.evaluator = each.evaluator
                 expected = history.add(each.score, at_s)
                 if expected is not None and name in WATCHED:
-                    self._observe(f"{GOLDEN}{name}", half(each.score - expected), at_s)
+                    yield name, each.score - expected
 
     # --- now and then ---------------------------------------------------------------------------
 
@@ -208,37 +224,36 @@ class GoldenQuestions(Part):
             yield GaugeValue.of(metrics.GOLDEN_ASKS, n, outcome=outcome)
 
     def _windowed(self, window: Window, since_s: float) -> Iterator[GaugeValue]:
-        judge = self._judge
-        levels = {name: self.level(name, since_s) for name in metrics.GOLDEN_EVALUATORS}
         newest = [each for each in self._kept.rows.values() if each.at_s >= since_s]
-        asks = [each.outcome == "answered" for each in newest]
-        if asks:
-            levels["availability"] = share_of(sum(asks), len(asks))
-        for name, level in levels.items():
+        scores = {name: self._newest(name, since_s) for name in metrics.GOLDEN_EVALUATORS}
+        scores["availability"] = [float(each.outcome == "answered") for each in newest]
+        for name, values in scores.items():
+            level = _level(values)
             if level is not None:
-                of = {"evaluator": name, "judge": judge, "window": window}
-                yield from GaugeValue.interval(metrics.GOLDEN_SCORE, *level, **of)
+                of = {"evaluator": name, "judge": self._judge, "window": window}
+                yield from GaugeValue.interval(metrics.GOLDEN_SCORE, *level[:3], **of)
 
-    def level(self, evaluator: str, since_s: float) -> Level | None:
-        """Return the mean of a score over all questions as of now; as `level_of`."""
-        histories = [
-            history
-            for each in self._kept.rows.values()
-            if (history := each.scores.get(evaluator)) is not None
-        ]
-        return level_of(histories, since_s)
+    def _newest(self, evaluator: str, since_s: float) -> Sequence[float]:
+        """Return the newest score of each question that was asked since then."""
+        histories = (each.scores.get(evaluator) for each in self._kept.rows.values())
+        return [each.newest for each in histories if each is not None and each.at_s >= since_s]
 
     def views(self) -> Mapping[str, Any]:
-        """Return the questions that need somebody: unanswered, or fallen the furthest."""
-        if not self._kept.rows:
+        """Return the questions of the last day that need somebody: unanswered, or fallen."""
+        since_s = self._now() - WINDOWS["24h"]
+        rows = [
+            self._row(golden, each)
+            for golden, each in self._kept.rows.items()
+            if each.at_s >= since_s
+        ]
+        if not rows:
             return {}
-        rows = [self._row(golden, each) for golden, each in self._kept.rows.items()]
         rows.sort(key=lambda row: (row["outcome"] in ("answered", ""), row["change"]))
-        level = self.level(CORRECTNESS, self._now() - WINDOWS["24h"])
+        level = _level(self._newest(CORRECTNESS, since_s))
         return {
             "goldens": {
                 "questions": len(rows),
-                "answer_correctness": None if level is None else list(level),
+                "answer_correctness": None if level is None else list(level[:3]),
                 "worst": rows[:MAX_SHOWN],
             }
         }
@@ -261,6 +276,12 @@ class GoldenQuestions(Part):
     def close(self) -> None:
         """Keep what is new."""
         self._kept.exchange()
+
+
+def _level(scores: Sequence[float]) -> Estimate | None:
+    """Return the mean of scores with its interval; None: there was none."""
+    squares = math.fsum(score * score for score in scores)
+    return mean_of_scores(len(scores), math.fsum(scores), squares)
 
 
 def _version(interaction: Interaction) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Final, NamedTuple
 
 from ragmonitor.records import Estimate
-from ragmonitor.stats.beta import beta_quantile, t_quantile
+from ragmonitor.stats.beta import clopper_pearson, t_quantile
 from ragmonitor.stats.sums import (
     ANSWERS,
     DRAWN,
@@ -31,15 +30,12 @@ LEAST_EFFECT: Final = 0.05
 SESSION_CORRELATION: Final = 0.1
 """The intraclass correlation that is assumed of sessions until verdicts say otherwise."""
 MIN_COVERAGE: Final = 0.5
-_NORMAL: Final = NormalDist()
 
 
 class Coverage(NamedTuple):
     """How many answers of a window a mean speaks of."""
 
     judged: float
-    observed: float
-    """Share of the answers of which a verdict is known, by 1 / inclusion probability."""
     missing: float
     """Share of the drawn answers without a verdict: it failed, or is on its way."""
     uncovered: float
@@ -47,14 +43,41 @@ class Coverage(NamedTuple):
 
 
 def coverage(row: Sequence[float]) -> Coverage | None:
-    """Return which share of the answers was observed; None: there were none."""
+    """Return how many answers were judged, and which share was not; None: there were none."""
     if row[ANSWERS] < 0.5:
         return None
     gone = max(0.0, math.fsum(row[HEAD + 2 :: 3]))
     missing = min(1.0, gone / row[DRAWN]) if row[DRAWN] > 0 else 0.0
     uncovered = row[UNCOVERED] / row[ANSWERS]
-    observed = (1 - missing) * (1 - uncovered) if row[DRAWN] > 0 else 0.0
-    return Coverage(row[JUDGED], observed, missing, uncovered)
+    return Coverage(row[JUDGED], missing, uncovered)
+
+
+def mean_of_scores(n: float, total: float, squares: float) -> Estimate | None:
+    """Return the mean of scores that were all given, with its interval; None: there was none.
+
+    Args:
+        n: The number of scores, independent of each other.
+        total: Their sum.
+        squares: The sum of their squares.
+
+    >>> found = mean_of_scores(4, 3.0, 3.0)
+    >>> found.mean, round(found.lower, 2), round(found.upper, 2)
+    (0.75, 0.19, 0.99)
+    """
+    if n < 1:
+        return None
+    mean = min(1.0, max(0.0, total / n))
+    effect = design_effect(
+        n=n,
+        hits=total,
+        squares=squares,
+        mean=mean,
+        variance=(squares / n - mean**2) / n,
+        kish=1.0,
+        implied=1.0,
+    )
+    lower, upper = clopper_pearson(mean * n / effect, n / effect)
+    return Estimate(mean, min(mean, lower), max(mean, upper), n / effect, n)
 
 
 class _Case(NamedTuple):
@@ -63,19 +86,13 @@ class _Case(NamedTuple):
     mean: float
     n: float
 
-    @property
-    def error(self) -> float:
-        near = min(max(self.mean, 0.5 / self.n), 1 - 0.5 / self.n)
-        return math.sqrt(max(0.0, near * (1 - near)) / self.n)
 
-
-def estimate(row: Sequence[float], min_coverage: float = MIN_COVERAGE) -> Estimate | None:
-    """Return the mean with its interval; None: less than `min_coverage` was observed.
+def estimate(row: Sequence[float]) -> Estimate | None:
+    """Return the mean with its interval; None: less than `MIN_COVERAGE` was observed.
 
     An answer is observed or it is not: a verdict that is on its way is as lost as one that failed,
     until it comes. The interval's lower end is for "all that was lost had been 0", its upper one
-    for "1"; answers without a chance widen it by their share (Manski 2003). How far the two ends
-    lie apart decides which tail is left out at each (Imbens & Manski 2004).
+    for "1"; answers without a chance widen it by their share (Manski 2003).
 
     Valid for any chances that were fixed before the draw, any prediction from past verdicts, and
     sessions of any correlation, as far as 32 random groups of them are alike; simulated coverage is
@@ -83,13 +100,11 @@ def estimate(row: Sequence[float], min_coverage: float = MIN_COVERAGE) -> Estima
 
     Args:
         row: Sums of one series, in the order of `sums.ANSWERS` and those after it.
-        min_coverage: The least share of the answers, 0 to 1.
 
     Source:
         Wolter, "Introduction to Variance Estimation" (2007), chapter 2, for random groups; Korn &
         Graubard (1998), Survey Methodology 24(2), for Clopper and Pearson's interval at the
-        effective number; Manski, "Partial Identification of Probability Distributions" (2003);
-        Imbens & Manski (2004), Econometrica 72(6), equation 7.
+        effective number; Manski, "Partial Identification of Probability Distributions" (2003).
 
     >>> row = [0.0] * (HEAD + 3 * VARIANCE_GROUPS)
     >>> row[ANSWERS] = row[JUDGED] = row[DRAWN] = row[DRAWN2] = 320.0
@@ -103,17 +118,15 @@ def estimate(row: Sequence[float], min_coverage: float = MIN_COVERAGE) -> Estima
     if known <= 0 or row[JUDGED] < 1:
         return None
     everything = known + gone + row[UNCOVERED]
-    if known / everything < min_coverage:
+    if known / everything < MIN_COVERAGE:
         return None
     observed = _case(row, values, scored, lost, None)
     low = high = observed
     if row[LOST] > 0.5:
         low, high = (_case(row, values, scored, lost, bad) for bad in (0.0, 1.0))
     share = (known + gone) / everything
-    gap = share * (high.mean - low.mean) + 1 - share
-    tail = _tail(gap, share * max(low.error, high.error))
-    lower = beta_quantile(tail, low.mean * low.n, (1 - low.mean) * low.n + 1)
-    upper = beta_quantile(1 - tail, high.mean * high.n + 1, (1 - high.mean) * high.n)
+    lower, _ = clopper_pearson(low.mean * low.n, low.n)
+    _, upper = clopper_pearson(high.mean * high.n, high.n)
     return Estimate(
         observed.mean,
         min(observed.mean, share * lower),
@@ -208,15 +221,3 @@ def design_effect(
         # Bad answers that were drawn for certain say nothing of those that stand for many.
         rarer = min(rarer, min(mean, 1 - mean) * n / kish)
     return max(LEAST_EFFECT, (rarer * seen + TRUST * implied) / (rarer + TRUST))
-
-
-def _tail(gap: float, error: float) -> float:
-    """Return the tail to leave out at each end, by Imbens and Manski's equation 7."""
-    if gap <= 0 or error <= 0:
-        return 0.025
-    low, high = 1.644854, 1.959964
-    for _ in range(30):
-        middle = (low + high) / 2
-        inside = _NORMAL.cdf(middle + gap / error) - _NORMAL.cdf(-middle)
-        low, high = (middle, high) if inside < 0.95 else (low, middle)
-    return _NORMAL.cdf(-high)

@@ -7,10 +7,11 @@ others.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ragmonitor.stats.sums import BINS, NOTHING, Outcome
+from ragmonitor.stats.sums import BINS, NOTHING, Outcome, bin_of
 from ragmonitor.store import Store, merge
 
 TRUST: Final = 1.0
@@ -23,15 +24,14 @@ ENOUGH_TO_TELL: Final = 20.0
 """Verdicts before it is said how often a signal applies at all."""
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
-_GRID: Final = 100
 
 
 class Calibration:
     """One signal: the chance that a verdict applies, and its mean, by the built-in judge's value.
 
     A curve that never falls, by isotonic regression of the bins' means, each drawn towards the base
-    rate as if that were one more verdict; straight lines between the bins. A value that says
-    nothing, or the opposite, gives a flat one. Each verdict counts 1 / inclusion probability.
+    rate as if that were one more verdict. A value that says nothing, or the opposite, gives a
+    flat one. Each verdict counts 1 / inclusion probability.
 
     Source:
         Zadrozny & Elkan, "Transforming classifier scores into accurate multiclass probability
@@ -49,7 +49,7 @@ class Calibration:
         Args:
             sums: In the shape of `sums.LEARNED_WIDTH`.
         """
-        weight, scored, value, feature = (sums[at : 4 * (BINS + 1) : 4] for at in range(4))
+        weight, scored, value = (sums[at : 3 * (BINS + 1) : 3] for at in range(3))
         self.verdicts, applied, bad = sums[-3:]
         self._scored, self._value = scored[:BINS], value[:BINS]
         self.is_fitted = min(bad, applied - bad) >= ENOUGH
@@ -58,6 +58,7 @@ class Calibration:
         self._without = NOTHING
         """What is expected of answers of which the built-in judge says nothing."""
         self._table: list[Outcome] = []
+        """By bin."""
         total = math.fsum(scored)
         if total <= 0:
             return
@@ -67,26 +68,17 @@ class Calibration:
             _share(scored[BINS], weight[BINS], self.verdicts),
             (value[BINS] * unit + base) / (scored[BINS] * unit + 1.0),
         )
-        points = [
-            (feature[b] / scored[b], value[b] / scored[b], scored[b] * unit)
-            for b in range(BINS)
-            if scored[b] > 0
-        ]
         if share > 0:
-            means = self._means(points, base)
-            self._table = [Outcome(share, mean) for mean in means]
-
-    def _means(self, points: Sequence[tuple[float, float, float]], base: float) -> list[float]:
-        """Return the means at each step of the value.
-
-        Args:
-            points: Of each bin, in order: value, mean, verdicts.
-            base: The mean over all.
-        """
-        if not self.is_fitted:
-            return [min(1 - LEAST, max(LEAST, base))] * (_GRID + 1)
-        drawn = [((mean * w + TRUST * base) / (w + TRUST), w + TRUST) for x, mean, w in points]
-        return _between([x for x, _, _ in points], _rising(drawn))
+            seen = [bin_ for bin_ in range(BINS) if scored[bin_] > 0] if self.is_fitted else []
+            counts = [scored[bin_] * unit + TRUST for bin_ in seen]
+            drawn = [
+                ((value[bin_] * unit + TRUST * base) / count, count)
+                for bin_, count in zip(seen, counts, strict=True)
+            ]
+            means = _rising(drawn) or [base]
+            # A bin without a verdict has the mean of the one below it.
+            at = [max(0, bisect_right(seen, bin_) - 1) for bin_ in range(BINS)]
+            self._table = [Outcome(share, min(1 - LEAST, max(LEAST, means[n]))) for n in at]
 
     def expected(self, feature: float | None) -> Outcome:
         """Return what to expect of a verdict; `NOTHING` until there are verdicts enough.
@@ -98,7 +90,7 @@ class Calibration:
             return self._without
         if not self._table:
             return NOTHING
-        return self._table[int(min(1.0, max(0.0, feature)) * _GRID + 0.5)]
+        return self._table[bin_of(feature)]
 
 
 class Predictions:
@@ -163,20 +155,3 @@ def _rising(points: Sequence[tuple[float, float]]) -> list[float]:
             both = of_first + of_second
             pools[-2:] = [((first * of_first + second * of_second) / both, both, n + more)]
     return [mean for mean, _, count in pools for _ in range(count)]
-
-
-def _between(features: Sequence[float], means: Sequence[float]) -> list[float]:
-    """Return the means at each step of the value, by straight lines between the bins."""
-    found: list[float] = []
-    right = 0
-    for step in range(_GRID + 1):
-        x = step / _GRID
-        while right < len(features) and features[right] < x:
-            right += 1
-        if right in {0, len(features)}:
-            found.append(means[min(right, len(means) - 1)])
-            continue
-        left_x, right_x = features[right - 1], features[right]
-        share = (x - left_x) / (right_x - left_x) if right_x > left_x else 1.0
-        found.append(means[right - 1] + share * (means[right] - means[right - 1]))
-    return [min(1 - LEAST, max(LEAST, mean)) for mean in found]

@@ -117,7 +117,6 @@ class ReferenceAnswers(Part):
         """Forget what belongs to the parent of a forked process."""
         self._kept.clear()
         self._reads.clear()
-        self._claimed: dict[str, float] = {}
         self._checks = 0
         """The number of readings."""
         self._observed: list[Observation] = []
@@ -170,32 +169,32 @@ class ReferenceAnswers(Part):
         now_s, known = self._now(), self._kept.rows
         if not known or not self._per_day:
             return ()
-        free = {i: r for i, r in known.items() if now_s - self._claimed.get(i, 0.0) > 600.0}
-        wanted: list[str] = []
-        if since_s is not None:
-            wanted = [
-                identity
-                for identity, each in free.items()
-                if not each.hallucinated and each.read_s < since_s > each.ended_ns / 1e9
-            ][:BATCH]
+        wanted = [] if since_s is None else self._unread(since_s)[:BATCH]
         if not wanted:
-            wanted = self._of_the_day(free)
+            wanted = self._of_the_day(known)
         pause_s = INQUIRY_S if since_s is not None and wanted else DAY_S / self._per_day
         try:
             if not wanted or not self._takes_turn(now_s, pause_s):
                 return ()
         except StoreUnavailableError:
             return ()
-        for identity in wanted:
-            self._claimed[identity] = now_s
+        for identity in wanted:  # it is read by nobody else meanwhile
+            known[identity].read_s = now_s
         return [known[identity].interaction(identity) for identity in wanted]
 
-    def _of_the_day(self, free: dict[str, Reference]) -> list[str]:
-        """Return the one whose turn it is: by turns the confirmed ones, and those that may be."""
-        alike = [i for i, each in free.items() if each.is_confirmed is bool(self._checks % 2)] or [
-            *free
+    def _unread(self, since_s: float) -> list[str]:
+        """Return the fine ones from before a moment that were not read since."""
+        return [
+            identity
+            for identity, each in self._kept.rows.items()
+            if not each.hallucinated and each.read_s < since_s > each.ended_ns / 1e9
         ]
-        return sorted(alike, key=lambda i: (free[i].read_s, zlib.crc32(i.encode())))[:1]
+
+    def _of_the_day(self, known: dict[str, Reference]) -> list[str]:
+        """Return the one whose turn it is: by turns the confirmed ones, and those that may be."""
+        of_turn = bool(self._checks % 2)
+        alike = [i for i, each in known.items() if each.is_confirmed is of_turn] or [*known]
+        return sorted(alike, key=lambda i: (known[i].read_s, zlib.crc32(i.encode())))[:1]
 
     def _takes_turn(self, now_s: float, pause_s: float) -> bool:
         """Return whether this process is to read now: of several one does."""
@@ -208,9 +207,10 @@ class ReferenceAnswers(Part):
     def checked(self, interaction: Interaction, report: Report | None) -> None:
         """Take in what the judge found; None: it did not read it, and it is due again."""
         identity, now_s = interaction.id, self._now()
-        self._claimed.pop(identity, None)
         reference = self._kept.rows.get(identity)
         if report is None or reference is None:
+            if reference is not None:
+                reference.read_s = 0.0
             return
         verdict = hallucinated(report)
         reference.read_s = now_s
@@ -244,10 +244,7 @@ class ReferenceAnswers(Part):
 
     def waiting(self, since_s: float) -> int:
         """Return how many could still be read to explain a rise that began then."""
-        return sum(
-            not each.hallucinated and each.read_s < since_s > each.ended_ns / 1e9
-            for each in self._kept.rows.values()
-        )
+        return len(self._unread(since_s))
 
     def gauges(self) -> Iterator[GaugeValue]:
         """Return how often they flip."""

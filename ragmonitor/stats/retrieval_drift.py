@@ -88,15 +88,10 @@ class RetrievalDrift(Part):
 
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one interaction, and return what it says of retrieval."""
+        of, found = answer.interaction, self.outcomes(answer.interaction)
         return [
-            Observation(
-                signal=signal,
-                value=float(value),
-                at_s=answer.at_s,
-                session=answer.interaction.session_id,
-                answer=answer.interaction.id,
-            )
-            for signal, value in self.outcomes(answer.interaction).items()
+            Observation(signal, float(value), answer.at_s, of.session_id, of.id)
+            for signal, value in found.items()
         ]
 
     def outcomes(self, interaction: Interaction) -> Mapping[str, bool]:

@@ -26,7 +26,6 @@ from ragmonitor.records import (
     SamplingDecision,
     SeriesKey,
     Snapshot,
-    Totals,
     Window,
     WindowedMean,
 )
@@ -45,6 +44,7 @@ from ragmonitor.stats.signals import (
     EMPTY_RETRIEVAL,
     FROM_ASSESSMENT,
     HALLUCINATION,
+    MINOR_HALLUCINATION,
     NO_JUDGE,
     REFERENCES,
     REFUSAL,
@@ -74,6 +74,8 @@ EXPLAINED: Final = (HALLUCINATION, "faithfulness")
 EXAMPLES: Final = 3
 MAX_EXAMPLES: Final = 50
 """Bad answers of a signal that are remembered for its alarm; the newest."""
+SIGNED: Final = tuple((w, s) for w in ("value", "applies") for s in ("positive", "negative"))
+"""What is counted by its sign, in the order of the totals."""
 MAX_OPEN: Final = 100_000
 LEARN_EACH_S: Final = 5.0
 LOOK_EACH_S: Final = 10.0
@@ -98,7 +100,7 @@ class Watching:
     higher_is_better: frozenset[str] = frozenset()
     """Signals whose mean must not fall."""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """Of evaluators; 1 where nothing is said."""
+    """Of the evaluators that score."""
     slices_of: Callable[[Report], Mapping[str, str]] = lambda _: {}
     """The values of an answer by which slices are told apart."""
     shown: Sequence[str] = ()
@@ -110,6 +112,12 @@ class Watching:
     def quality_judge(self) -> str:
         """The judge that quality is measured by."""
         return self.judge or self.reader
+
+    @property
+    def compared(self) -> dict[str, str]:
+        """The signals that versions are compared in, by what they are called in the sums."""
+        names = {HALLUCINATION, REFUSAL, *self.versions} - {MINOR_HALLUCINATION}
+        return {self.series(name, self.quality_judge): name for name in names}
 
     def series(self, signal: str, judge: str) -> str:
         """Return the name of a signal in the sums."""
@@ -602,28 +610,22 @@ class Statistics:
                         window=window,
                         estimate=estimate,
                         judged=covered.judged,
-                        coverage=covered.observed,
                         missing=covered.missing,
                         uncovered=covered.uncovered,
                     )
 
-    def _counted(self) -> Iterator[tuple[SeriesKey, Totals]]:
+    def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""
         for series, row in self._totals.items():
             key = self._key(series)
-            if key is not None and not key.dimension:
-                answers, uncovered, judged, *signed = row
-                yield (
-                    key,
-                    Totals(
-                        answers=answers - uncovered,
-                        value_positive=signed[0],
-                        value_negative=signed[1],
-                        scored_positive=signed[2],
-                        scored_negative=signed[3],
-                        judged=judged,
-                    ),
-                )
+            if key is None or key.dimension:
+                continue
+            of = {"signal": key.signal, "judge": key.judge}
+            answers, uncovered, judged, *signed = row
+            yield GaugeValue.of(metrics.ANSWERS, answers - uncovered, **of)
+            yield GaugeValue.of(metrics.JUDGED_ANSWERS, judged, **of)
+            for (what, sign), total in zip(SIGNED, signed, strict=True):
+                yield GaugeValue.of(metrics.ESTIMATE, total, **of, of=what, sign=sign)
 
     def _slice_rates(self, found: ticking.Evaluation) -> dict[str, Any]:
         """Return the rates of slices over the last day, for the page."""
@@ -650,6 +652,7 @@ class Statistics:
             for cause in ("judge", "application", "unknown"):
                 labels = {"judge": self._watching.judge, "cause": cause}
                 yield GaugeValue.of(metrics.ALARM_CAUSE, float(known == cause), **labels)
+        yield from self._counted()
         for part in self.parts:
             yield from part.gauges()
             give_back()
@@ -672,7 +675,6 @@ class Statistics:
             give_back()
         return Snapshot(
             means=tuple(means),
-            totals=tuple(self._counted()),
             alarms=tuple(states),
             gauges=tuple(self._gauges()),
             cause=self._cause,

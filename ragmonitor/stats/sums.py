@@ -250,20 +250,19 @@ class Ledger:
         if row is None:
             row = rows[signal] = [0.0] * LEARNED_WIDTH
         applies, value = verdict
-        at = 4 * (BINS if feature is None else bin_of(feature))
-        amounts = (weight, weight * applies, weight * applies * value)
-        for add, amount in enumerate((*amounts, weight * applies * (feature or 0.0))):
-            row[at + add] += amount
-        for add, amount in enumerate((1.0, applies, applies * value), start=4 * (BINS + 1)):
-            row[add] += amount
+        at = 3 * (BINS if feature is None else bin_of(feature))
+        for place, each in ((at, weight), (3 * (BINS + 1), 1.0)):
+            row[place] += each
+            row[place + 1] += each * applies
+            row[place + 2] += each * applies * value
 
 
 BINS: Final = 32
 """The bins of what the built-in judge says; answers of which it says nothing are one more. They are
 narrowest at 0 and 1, where such values crowd."""
-LEARNED_WIDTH: Final = 4 * (BINS + 1) + 3
-"""Of each bin the sums of 1 / pi of verdicts, of those that apply, of their values, and of what the
-built-in judge had said; then three numbers of verdicts, each counting for one."""
+LEARNED_WIDTH: Final = 3 * (BINS + 2)
+"""Of each bin the sums of 1 / pi of verdicts, of those that apply, and of their values; then the
+same of all verdicts, each counting for one."""
 
 
 def bin_of(feature: float) -> int:

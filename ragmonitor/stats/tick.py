@@ -79,29 +79,14 @@ class Shown(NamedTuple):
     learned: float
     """The share of what it takes to learn the objective; 1: it is known."""
     evidence_days: float = 0.0
-    is_active: bool = False
     raised_at_s: float = -1.0
     began_s: float = -1.0
     """When the rise began; -1: there is none."""
 
-    @classmethod
-    def of(cls, alarm: Alarm, ahead: Alarm, now_s: float) -> Shown:
-        """Return where an alarm stands.
-
-        Args:
-            alarm: As of its last closed bucket.
-            ahead: With what came since, as if open draws were fine.
-            now_s: By the store's clock.
-        """
-        learned = 1.0 if alarm.learning is None else alarm.learning.share(now_s)
-        return cls(
-            alarm.objective,
-            learned,
-            ahead.evidence,
-            ahead.is_active,
-            ahead.raised_at_s,
-            ahead.began_s,
-        )
+    @property
+    def is_active(self) -> bool:
+        """Whether the alarm is raised."""
+        return self.raised_at_s >= 0
 
 
 class Mean(NamedTuple):
@@ -258,7 +243,10 @@ class Tick:
                 rows[f"watch:{each.series}"] = alarm.numbers()
             if alarm.is_touched:
                 rows[f"bets:{each.series}"], alarm.is_touched = alarm.groups(), False
-            alarms[each.series] = Shown.of(alarm, ahead, now_s)
+            learned = 1.0 if alarm.learning is None else alarm.learning.share(now_s)
+            alarms[each.series] = Shown(
+                alarm.objective, learned, ahead.evidence, ahead.raised_at_s, ahead.began_s
+            )
             for what, at_s, began_s in happened:
                 since_s = began_s if what == "raised" else before_s
                 before_s = min(at_s, now_s)
@@ -292,7 +280,7 @@ class Tick:
         reserve = each.reserve * threshold_days
         objective = self._objectives.get(each.series, each.objective)
         alarm = known.alarms.get(each.series)
-        if alarm is None or not alarm.adopt(objective):
+        if alarm is None or alarm.given != objective:  # another one is other evidence
             alarm = Alarm.begin(objective, threshold_days, reserve)
         alarm.threshold_days, alarm.max_reserve = threshold_days, reserve
         known.alarms[each.series] = alarm
@@ -401,7 +389,7 @@ class Tick:
         gains: Increments = {}
         for block in blocks:
             times = [t for t in names if t // MEAN_S * MEAN_S == block]
-            usual = self._usual(block, gains.values())
+            usual = self.usual(block, gains.values())
             gains[f"c{block}"] = compare_block(self._bets(times), usual)
         return gains, blocks[-1] if blocks else done
 
@@ -413,7 +401,7 @@ class Tick:
                 merge(cells.setdefault(series, {}), found)
         return cells
 
-    def _usual(self, block: float, more: Iterable[Rows] = ()) -> dict[str, float]:
+    def usual(self, block: float, more: Iterable[Rows] = ()) -> dict[str, float]:
         """Return the mean badness of the hour before a block, by signal."""
         past: Rows = {}
         for t in self._store.names("c"):
@@ -442,7 +430,7 @@ class Tick:
         for t in self._store.names("c"):
             if t + MEAN_S > since_s:
                 merge(total, self._store.read(f"c{t}"))
-        usual = self._usual(compared + MEAN_S)
+        usual = self.usual(compared + MEAN_S)
         is_open: dict[int, list[int]] = {}
         for t in self._store.names("b"):
             if t >= compared + MEAN_S and t + BET_S > since_s:

@@ -86,8 +86,8 @@ def calibration_of(pairs: Sequence[tuple[float, bool]]) -> Calibration:
     """Return what verdicts teach, each with the chance 1."""
     row = [0.0] * LEARNED_WIDTH
     for feature, bad in pairs:
-        at = 4 * bin_of(feature)
-        for add, amount in enumerate((1.0, 1.0, float(bad), feature)):
+        at = 3 * bin_of(feature)
+        for add, amount in enumerate((1.0, 1.0, float(bad))):
             row[at + add] += amount
         row[-3] += 1
         row[-2] += 1

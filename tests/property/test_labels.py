@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.records import Estimate
-from ragmonitor.stats.labels.correction import Label, Share, combined, corrected, wilson
+from ragmonitor.stats.labels import Label, combined, corrected, wilson
 
 REPETITIONS = 500
 SENSITIVITY = 0.85
@@ -143,7 +143,7 @@ def test_the_interval_holds_the_rate_and_stays_in_range(rate, bad, fine):
 
     def share(mean, labels):
         lower, upper = wilson(mean, labels)
-        return Share(mean=mean, lower=lower, upper=upper, labels=labels, effective_n=labels)
+        return Estimate(mean, lower, upper, labels)
 
     lower, upper = wilson(*rate)
     judged = Estimate(mean=rate[0], lower=lower, upper=upper, effective_n=rate[1])

@@ -25,7 +25,6 @@ from ragmonitor.records import (
     SeriesKey,
     Snapshot,
     SpanReference,
-    Totals,
 )
 from ragmonitor.runtime import guard
 from tests.support.prometheus_server import require_binary
@@ -67,11 +66,11 @@ def filled(text: Any) -> PrometheusExporter:
     built.refresh(
         snapshot=Snapshot(
             means=windowed((key, "1h", (1.0,)), (whole, "24h", (0.0,))),
-            totals=((whole, Totals(answers=1)),),
             alarms=(AlarmState(**alarm, evidence_s=1.0, active=True, objective=0.1),),
             gauges=(
                 GaugeValue.of("ragmonitor_anchor_flip_rate", 3.0, judge=text()),
                 GaugeValue.of("ragmonitor_feedback", 1, kind=text(), direction=text()),
+                GaugeValue.of("ragmonitor_answers", 1, signal=text(), judge=text()),
             ),
         ),
         queue_depth=1,
@@ -129,10 +128,9 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
         },
         {"gauges": (GaugeValue(name="ragmonitor_anchor_flip_rate", value=1.0),)},
         {"means": (None,)},
-        {"totals": ((SeriesKey(signal="s", judge="j"), None),)},
         {"alarms": (None,)},
     ],
-    ids=["unknown gauge", "no number", "a label missing", "no mean", "no totals", "no alarm"],
+    ids=["unknown gauge", "no number", "a label missing", "no mean", "no alarm"],
 )
 def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None:
     """It is counted as an error of ours, and what stands after it is shown."""

@@ -31,8 +31,7 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import InputError, WireError
 from ragmonitor.runtime.wire import decode, encode
-from ragmonitor.stats.labels.correction import Label
-from ragmonitor.stats.labels.label_table import labels_of, read_rows, seal
+from ragmonitor.stats.labels import Label, labels_of, read_rows, seal
 from tests.support.stories import interaction
 
 CORPUS: Final = Path(__file__).parent / "corpus"

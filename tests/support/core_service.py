@@ -23,7 +23,7 @@ from ragmonitor.records import (
 from ragmonitor.stats.service import Statistics, Watching
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.streams import Stream
-from ragmonitor.store import DAY_S, HOUR_S, Memory, Store
+from ragmonitor.store import HOUR_S, Memory, Store
 
 BEGAN_S = 1_800_000_000.0 // HOUR_S * HOUR_S
 JUDGE = JudgeIdentity(name="model", version="1", kind="LLM")
@@ -43,18 +43,6 @@ class Process:
         compare_by: Sequence[str] = ("service_version",),
         service_version: str = "",
     ) -> None:
-        series = {f"{JUDGE.name}::{name}": name for name in (HALLUCINATION, "faithfulness")}
-        self.causes = Causes(
-            store,
-            signals=series,
-            service_version=service_version,
-            compare_by=compare_by,
-            policy=ContentPolicy(content=content),
-            judge=JUDGE.name,
-            higher_is_better={"faithfulness"}.__contains__,
-            threshold_s=30 * DAY_S,
-            now=store.now,
-        )
         watching = Watching(
             streams=[
                 Stream(
@@ -68,7 +56,16 @@ class Process:
             reader=JUDGE.name,
             judge=None,
             slices_of=AnswerSlices(version=service_version),
+            versions={"faithfulness": 1},
+            higher_is_better=frozenset({"faithfulness"}),
             versions_by=compare_by,
+        )
+        self.causes = Causes(
+            store,
+            watching,
+            service_version=service_version,
+            policy=ContentPolicy(content=content),
+            now=store.now,
         )
         self.statistics = Statistics([self.causes], store=store, watching=watching, now=store.now)
 

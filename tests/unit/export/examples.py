@@ -186,7 +186,6 @@ def _windowed(
         window=window,
         estimate=estimate,
         judged=len(scores),
-        coverage=1.0 - uncovered,
         missing=0.0,
         uncovered=uncovered,
     )

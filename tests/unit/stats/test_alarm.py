@@ -137,18 +137,6 @@ def test_it_is_the_same_after_it_was_written_and_read():
         assert again == alarm
 
 
-def test_a_stricter_objective_keeps_the_evidence_and_a_laxer_one_does_not():
-    """Evidence against 5 % is evidence against 2 %."""
-    alarm = Alarm.begin(0.05, 30.0)
-    fed(alarm, [1.0, 1.0, 1.0])
-    before = alarm.evidence
-    assert alarm.adopt(0.05)
-    assert alarm.adopt(0.02)
-    assert (alarm.objective, alarm.evidence) == (0.02, before)
-    assert not alarm.adopt(0.1)
-    assert not alarm.adopt(None)
-
-
 def test_an_objective_is_learned_over_a_whole_day():
     """And a spike within the first day is raised all the same, and not learned."""
     rng = random.Random(4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 
@@ -108,10 +109,8 @@ def test_a_difference_is_decided_once_it_is_certain(p, says):
     found = difference([(arm(rng, p, 1_200), arm(rng, 0.1, 1_200))])
     assert found.decision(0.01) == says
     turned = {"worse": "better", "better": "worse"}.get(says, says)
-    assert found._replace(
-        difference=-found.difference, lower=-found.upper, upper=-found.lower
-    ).decision(0.01) == turned  # fmt: skip
-    assert found.decision(0.01, higher_is_better=True) == turned
+    assert replace(found, lower=-found.upper, upper=-found.lower).decision(0.01) == turned
+    assert replace(found, higher_is_better=True).decision(0.01) == turned
 
 
 def test_versions_that_never_answered_at_the_same_time_cannot_be_compared():

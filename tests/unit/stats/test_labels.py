@@ -7,16 +7,17 @@ from datetime import UTC, datetime
 import pytest
 
 from ragmonitor.records import Estimate
-from ragmonitor.stats.labels.correction import (
+from ragmonitor.stats.labels import (
     MIN_LABELS,
     Label,
-    Share,
     combined,
     corrected,
     hallucinated_share,
+    labels_of,
+    read_rows,
+    seal,
     wilson,
 )
-from ragmonitor.stats.labels.label_table import labels_of, read_rows, seal
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 
@@ -48,8 +49,8 @@ def test_the_corrected_rate_is_what_people_would_find():
 def test_the_interval_adds_the_squares_of_what_each_part_may_be_off_by():
     """By hand, after Zou and Donner."""
     judged = Estimate(mean=0.1, lower=0.08, upper=0.13, effective_n=1_000)
-    precision = Share(mean=0.6, lower=0.5, upper=0.7, labels=90, effective_n=90)
-    omission = Share(mean=0.02, lower=0.01, upper=0.05, labels=90, effective_n=90)
+    precision = Estimate(0.6, 0.5, 0.7, 90)
+    omission = Estimate(0.02, 0.01, 0.05, 90)
     found = combined(judged, precision, omission)
     below = (0.1 * 0.1) ** 2 + (0.9 * 0.01) ** 2 + (0.58 * 0.02) ** 2
     above = (0.1 * 0.1) ** 2 + (0.9 * 0.03) ** 2 + (0.58 * 0.03) ** 2
@@ -77,7 +78,7 @@ def test_an_answer_that_was_judged_with_half_the_chance_counts_twice():
     mixed = [*labels(True, 10, 10, chance=0.5), *labels(True, 0, 20, chance=1.0)]
     found = hallucinated_share(mixed, judged=True)
     assert found.mean == pytest.approx(0.5)
-    assert found.labels == 30
+    assert found.judged == 30
     assert found.effective_n == pytest.approx(40**2 / (10 * 4 + 20))
 
 

@@ -57,7 +57,7 @@ def test_nothing_is_expected_until_there_are_verdicts(n):
 def test_answers_of_which_the_built_in_judge_says_nothing_are_a_bin_of_their_own():
     """They have the mean that such verdicts had, drawn to the base rate."""
     row = [0.0] * LEARNED_WIDTH
-    row[-7:] = [100.0, 50.0, 10.0, 0.0, 100.0, 50.0, 10.0]
+    row[-6:] = [100.0, 50.0, 10.0, 100.0, 50.0, 10.0]
     scored, value = Calibration(row).expected(None)
     assert scored == pytest.approx(0.5, abs=0.01)
     assert value == pytest.approx(0.2, abs=0.02)
