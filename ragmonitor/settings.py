@@ -76,7 +76,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
 def _place(value: Any) -> Any:
     if not isinstance(value, str):
         return _whole_path(value)
-    if is_redis(value):
+    if is_redis(value) or value.startswith("redis+sentinel://"):
         return SecretStr(value)
     if "://" in value:
         raise ValueError("is a file or a folder, or the address of a server, 'redis://host:6379/0'")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -11,6 +10,7 @@ from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.sampling.arrivals import Arrivals
+from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.semconv import metrics as names
 from ragmonitor.store import Budget, BudgetStatus, StoreUnavailableError
 
@@ -117,7 +117,7 @@ class AdaptiveSampler:
             return _uncovered(rate)
         cause: Cause | None = Cause.NOT_SAMPLED
         reserved = 0.0
-        drawn = uniform_of(interaction.id) < probability
+        drawn = is_drawn(interaction, probability)
         if drawn:
             # Its probability stays what it was, also where the cost cannot be reserved any more.
             has_it = self._reserves(cost)
@@ -229,20 +229,6 @@ class AdaptiveSampler:
             GaugeValue.of(names.ARRIVALS, self._arrivals.per_s_since_first(now)),
             *money,
         )
-
-
-def uniform_of(interaction_id: str) -> float:
-    """Return a number in [0, 1), uniform over ids; below its probability an answer is drawn.
-
-    It is the same in every process, and a higher probability keeps what a lower one kept.
-    """
-    # A keyed hash and not the id's own bits: the tracer's ratio sampler reads those, and two
-    # decisions on the same bits are one decision.
-    # An id may be the application's, and hold half of a surrogate pair.
-    encoded = interaction_id.encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(encoded, digest_size=7, key=b"ragmonitor").digest()
-    # 53 bits, all that a float in [0, 1) can hold exactly.
-    return (int.from_bytes(digest, "big") >> 3) / 2**53
 
 
 def _record_away(error: StoreUnavailableError) -> None:

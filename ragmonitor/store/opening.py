@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from ragmonitor.runtime.redis_client import is_redis
 from ragmonitor.store.interface import Store
-from ragmonitor.store.redis import Redis
+from ragmonitor.store.redis import SENTINEL, Redis, connect
 from ragmonitor.store.sqlite import Memory, Sqlite
 
 FILE_NAME: Final = "ragmonitor.db"
@@ -19,8 +19,8 @@ def store_at(place: str | SecretStr | Path, service: str, *, falls_back: bool = 
     """Return the store of a place, which its first call opens.
 
     Args:
-        place: A file, or a folder, which gets a file of ours; `redis://` or
-            `rediss://`.
+        place: A file, or a folder, which gets a file of ours; `redis://`, `rediss://` or
+            `redis+sentinel://`.
         service: Whose sums these are.
         falls_back: Whether memory stands in for a file that cannot be used.
 
@@ -30,8 +30,8 @@ def store_at(place: str | SecretStr | Path, service: str, *, falls_back: bool = 
     """
     if isinstance(place, SecretStr):
         place = place.get_secret_value()
-    if is_redis(str(place)):
-        return Redis(str(place), service)
+    if is_redis(str(place)) or str(place).startswith(f"{SENTINEL}://"):
+        return Redis(*connect(str(place)), service)
     path = Path(place)
     # A folder may be named that is not there yet.
     file = path if path.suffix and not path.is_dir() else path / FILE_NAME

@@ -8,8 +8,10 @@ import struct
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from ragmonitor.runtime.redis_client import failure, redis_client
+from ragmonitor.runtime.errors import MissingExtraError, SettingsError
+from ragmonitor.runtime.redis_client import Errors, failure, redis_client
 from ragmonitor.store import scripts
 from ragmonitor.store.buckets import BET_S, DAY_S, TOTALS, Increments, Rows, packed, unpacked
 from ragmonitor.store.interface import (
@@ -32,6 +34,7 @@ TIMEOUT_S: Final = 1.0
 DOWN_S: Final = 5.0
 """After a command that failed the next one is tried so much later."""
 TRIES: Final = 5
+SENTINEL: Final = "redis+sentinel"
 SHORT_S: Final = 2 * DAY_S
 LONG_S: Final = 90 * DAY_S
 """Times to live: of buckets, and of what a service must find again after a long silence. Each
@@ -47,19 +50,16 @@ class Redis(RowsOfStore):
 
     place = "Redis"
 
-    def __init__(self, url: str, service: str) -> None:
+    def __init__(self, client: Any, errors: Errors, service: str) -> None:
         """Connect to nothing yet.
 
         Args:
-            url: `redis://` or `rediss://` with user, password, host and database.
+            client: As `connect` returns it, with its errors.
+            errors: What the client raises.
             service: Whose sums these are.
-
-        Raises:
-            SettingsError: The address cannot be understood.
-            MissingExtraError: `redis` is not installed.
         """
-        client, self._errors = redis_client(url, setting="state", timeout_s=TIMEOUT_S)
         self.client = client
+        self._errors = errors
         self._prefix = f"ragmonitor:{SCHEMA}:{{{service}}}:"
         self._scripts = {
             # Also on a server that is full: only sums that are added make room on a stream.
@@ -209,6 +209,49 @@ class Redis(RowsOfStore):
     def close(self) -> None:
         with self._asking():
             self.client.close()
+
+
+def connect(url: str) -> tuple[Any, Errors]:
+    """Return a client, which connects with its first command, and its errors.
+
+    Args:
+        url: `redis://` or `rediss://` with user, password, host and database;
+            `redis+sentinel://user:password@host:26379,host:26379/name-of-the-master/0`.
+
+    Raises:
+        SettingsError: The address cannot be understood.
+        MissingExtraError: `redis` is not installed.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme != SENTINEL:
+        return redis_client(url, setting="state", timeout_s=TIMEOUT_S)
+    try:
+        import redis
+        from redis.sentinel import Sentinel
+    except ImportError:
+        raise MissingExtraError("the client of Redis", "redis") from None
+    hosts, _, path = rest.partition("/")
+    credentials, _, hosts = hosts.rpartition("@")
+    master, _, database = path.partition("/")
+    parts = [urlsplit(f"redis://{host}") for host in hosts.split(",")]
+    user = urlsplit(f"redis://{credentials}@sentinel") if credentials else None
+    if not master or not all(part.hostname for part in parts) or not (database or "0").isdigit():
+        raise SettingsError(
+            "state: the address of Redis behind Sentinel is malformed: it is redis+sentinel://"
+            "host:26379,host:26379/name-of-the-master/0"
+        )
+    sentinel = Sentinel(  # type: ignore[no-untyped-call]  # the client's own
+        [(part.hostname, part.port or 26_379) for part in parts],
+        socket_timeout=TIMEOUT_S,
+    )
+    client = sentinel.master_for(  # type: ignore[no-untyped-call]
+        master,
+        db=int(database or 0),
+        username=user.username if user else None,
+        password=user.password if user else None,
+        socket_timeout=TIMEOUT_S,
+    )
+    return client, (redis.RedisError, OSError)
 
 
 def _life_s(name: str) -> int:

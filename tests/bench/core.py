@@ -55,6 +55,7 @@ from ragmonitor.store import (  # noqa: E402
     merge,
     open_store,
 )
+from ragmonitor.store.redis import connect  # noqa: E402
 from tests.support.redis_server import running_redis  # noqa: E402
 
 SIGNAL = "hallucination"
@@ -571,7 +572,7 @@ def cost(runs: int) -> None:
         stores: list[Store] = [
             Memory(),
             Sqlite(Path(folder) / "a.db", "s"),
-            Redis(server.url, "s"),
+            Redis(*connect(server.url), "s"),
         ]
         for signals, dims in ((1, 0), (7, 0), (7, 4)):
             names = [f"s{n}" for n in range(signals)]

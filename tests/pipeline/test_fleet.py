@@ -22,6 +22,7 @@ from ragmonitor.records import Interaction
 from ragmonitor.runtime.wire import encode
 from ragmonitor.stats.sums import EXPECTED, EXPECTED2, SPREAD
 from ragmonitor.store import TOTALS, Redis, Rows, Store, merge
+from ragmonitor.store.redis import connect
 from tests.support.fleet_worker import settings_of
 from tests.support.in_memory_stream import InMemoryStream
 from tests.support.redis_server import RedisServer, running_redis
@@ -163,7 +164,7 @@ def test_two_workers_of_which_one_is_killed_count_each_answer_once(fleet: Fleet,
     assert len(read) > 300, "the one that was killed had some in hand"
     for judge in ("builtin", "scripted"):
         assert sum(counted[judge].values()) == counted["captured"]
-    store = Redis(fleet.url, "shop")
+    store = Redis(*connect(fleet.url), "shop")
     assert_equal(sums(store), sums_of_one(asked, tmp_path / "one"))
     raised = Counter(fleet.noted("alarms"))
     assert raised["hallucination scripted True"] == 1
@@ -184,5 +185,5 @@ def test_twenty_kills_in_a_minute(fleet: Fleet, tmp_path: Path):
         fleet.kill(rng.choice(fleet.workers))
         fleet.start()
     fleet.ended(within_s=300)
-    store = Redis(fleet.url, "shop")
+    store = Redis(*connect(fleet.url), "shop")
     assert_equal(sums(store), sums_of_one(asked, tmp_path / "one"))

@@ -7,11 +7,12 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.records import Cause, Interaction
+from ragmonitor.records import Cause, Interaction, SpanReference
 from ragmonitor.sampling import AdaptiveSampler
+from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of
 from ragmonitor.store import Budget, Memory
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
@@ -22,6 +23,16 @@ TOLD = interaction()
 ids = st.text("0123456789abcdef", min_size=1, max_size=32)
 rates = st.floats(0.001, 1)
 uncertainties = st.one_of(st.floats(0, 10), st.floats())
+callers = st.builds(
+    SpanReference,
+    trace_id=st.text("0123456789abcdef", min_size=32, max_size=32),
+    span_id=st.just("b7ad6b7169203331"),
+    sampled=st.booleans(),
+    trace_state=st.one_of(
+        st.text(max_size=40),
+        st.from_regex(r"(a=b,)?ot=(th:[0-9a-f]{1,14})?;?(rv:[0-9a-f]{14})?(,c=d)?", fullmatch=True),
+    ),
+)
 
 
 @st.composite
@@ -33,6 +44,7 @@ def interactions(draw: st.DrawFn) -> Interaction:
         session_id=draw(st.sampled_from(["", "s1", "s2", "s3"])),
         tags=draw(st.sampled_from([(), ("always",), ("other",)])),
         attributes=draw(st.sampled_from([{}, {"route": "a"}, {"route": "b"}, {"route": "c"}])),
+        caller=draw(st.none() | callers),
     )
 
 
@@ -103,6 +115,42 @@ def test_whatever_comes_chances_are_chances(rate, limits, steps):
         for began, _ in spent:
             within = sum(cost for at, cost in spent if began <= at <= began + window_s)
             assert limit is None or within <= limit * (1 + 1e-9)
+
+
+@settings(deadline=None)
+@given(told=interactions(), low=rates, high=rates)
+def test_a_higher_chance_keeps_what_a_lower_one_kept(told, low, high):
+    """Turning the rate up adds judged answers and loses none: by id or trace."""
+    assume(low <= high)
+    if is_drawn(told, low):
+        assert is_drawn(told, high)
+
+
+@given(state=st.text(max_size=60), trace_id=st.text(max_size=40), sampled=st.booleans())
+def test_no_trace_state_raises(state, trace_id, sampled):
+    """Headers are anybody's."""
+    place_of(
+        SpanReference(trace_id=trace_id, span_id="", trace_state="ot=" + state, sampled=sampled)
+    )
+
+
+@given(threshold=st.integers(0, WHOLE - 1), value=st.integers(0, WHOLE - 1), explicit=st.booleans())
+def test_a_trace_lies_among_those_that_were_kept(threshold, value, explicit):
+    """`0 <= place < among <= 2^56` where R is not below the threshold; else it is not used."""
+    written = f"{threshold:014x}".rstrip("0") or "0"
+    found = place_of(
+        SpanReference(
+            trace_id="f" * 18 + ("0" * 14 if explicit else f"{value:014x}"),
+            span_id="b7ad6b7169203331",
+            trace_state=f"ot=th:{written}" + (f";rv:{value:014x}" if explicit else ""),
+        )
+    )
+    if value < threshold:
+        assert found is None
+    else:
+        assert found is not None
+        place, among = found
+        assert 0 <= place < among <= WHOLE
 
 
 # Bursts that are worse

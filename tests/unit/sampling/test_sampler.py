@@ -330,15 +330,3 @@ def test_what_costs_too_much_has_no_chance_where_others_have(clock):
     )
     assert sampler.draw(interaction(id="long")).inclusion_probability == 0
     assert sampler.draw(interaction(id="short")).inclusion_probability > 0
-
-
-def test_the_coin_is_fair_over_ids():
-    """Of 20,000 ids, a tenth falls below 0.1, to within five standard errors."""
-    below = sum(uniform_of(f"{n:032x}") < 0.1 for n in range(20_000))
-    assert abs(below - 2_000) < 5 * (20_000 * 0.1 * 0.9) ** 0.5
-
-
-def test_the_coin_is_the_same_everywhere_and_takes_any_id():
-    """A fixed id gives a fixed number: processes and releases agree."""
-    assert uniform_of("5eed") == 0.7487164871511403
-    assert 0 < uniform_of("\ud83d") < 1

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from ragmonitor.store import Memory, Redis, Sqlite
+from ragmonitor.store.redis import connect
 from tests.support.redis_server import running_redis
 
 _numbers = itertools.count()
@@ -26,7 +27,7 @@ def new_store(request, tmp_path):
     if request.param == "sqlite":
         return lambda: Sqlite(tmp_path / f"{next(_numbers)}.db", "shop")
     url = request.getfixturevalue("redis_url")
-    return lambda: Redis(url, f"shop{next(_numbers)}")
+    return lambda: Redis(*connect(url), f"shop{next(_numbers)}")
 
 
 @pytest.fixture

@@ -6,13 +6,15 @@ import re
 
 import pytest
 
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.store import Redis, Settlement, StoreUnavailableError, open_store
+from ragmonitor.store.redis import connect
 from tests.support.redis_server import running_redis
 
 
 @pytest.fixture
 def store(redis_url, request):
-    return Redis(redis_url, request.node.name)
+    return Redis(*connect(redis_url), request.node.name)
 
 
 def test_all_keys_are_in_one_slot_of_one_schema_and_have_a_time_to_live(store):
@@ -67,7 +69,25 @@ def test_a_server_that_is_away_is_said_and_names_no_password(tmp_path):
     assert "secret" not in str(raised.value)
 
 
+def test_the_address_of_a_sentinel_names_the_master():
+    """User, password and database go to the master."""
+    client, _ = connect("redis+sentinel://ann:pw@a:26379,b/main/3")
+    manager = client.connection_pool.sentinel_manager
+    hosts = [each.connection_pool.connection_kwargs["host"] for each in manager.sentinels]
+    assert hosts == ["a", "b"]
+    assert client.connection_pool.service_name == "main"
+    kwargs = client.connection_pool.connection_kwargs
+    assert (kwargs["db"], kwargs["username"], kwargs["password"]) == (3, "ann", "pw")
+
+
+@pytest.mark.parametrize("rest", ["a:26379", "/main", "a/main/x"])
+def test_a_malformed_address_of_a_sentinel_is_refused(rest):
+    """The message says how it is written."""
+    with pytest.raises(SettingsError, match="redis\\+sentinel://"):
+        connect(f"redis+sentinel://{rest}")
+
+
 def test_tls_is_asked_for_by_the_address():
     """`rediss://` connects with TLS."""
-    client = Redis("rediss://a:6379/0", "shop").client
+    client, _ = connect("rediss://a:6379/0")
     assert "SSL" in client.connection_pool.connection_class.__name__
