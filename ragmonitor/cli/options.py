@@ -337,7 +337,18 @@ class StatusOptions:
     """
 
     address: AddressOption = None
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Refresh every two seconds and print new answers, until Ctrl-C.",
+        ),
+    ] = False
     json_output: JsonOption = False
+
+    def __post_init__(self) -> None:
+        if self.watch and self.json_output:
+            raise typer.BadParameter("--json shows one moment: leave out --watch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ragmonitor.cli.monitor_client import Page, address, numbers
 from ragmonitor.cli.options import StatusOptions
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, say
 from ragmonitor.records import AlarmSpan, is_builtin, is_difference
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import InputError
@@ -19,10 +19,12 @@ from ragmonitor.semconv import metrics as names
 
 WINDOW: Final = "1h"
 """The window of the rates."""
+EVERY_S: Final = 2.0
 WAIT_S: Final = 20.0
 """An answer that waits in no queue and has no outcome after this time is unaccounted for."""
 MAX_WIDTH: Final = 110
 MAX_ROWS: Final = 12
+MAX_NEWEST: Final = 20
 FIRST: Final = ("hallucination", "faithfulness", "refusal")
 BAD: Final = ("contradicted", "absent")
 
@@ -34,6 +36,8 @@ def run(options: StatusOptions) -> int:
         RagMonitorError: Nothing answers at the address, or it is not a monitor.
     """
     url, page = address(options.address), Page(options.address)
+    if options.watch:
+        return _watch(url, page)
     records = numbers(url)
     captured = [_answers(each)["captured"] for each in records]
     until_s = time.monotonic() + WAIT_S
@@ -57,6 +61,30 @@ def _is_complete(records: list[dict[str, Any]], captured: list[int]) -> bool:
         sum(each["outcomes"].values()) + each["waiting"] >= then
         for each, then in zip(now, captured, strict=False)
     )
+
+
+def _watch(url: str, page: Page) -> int:
+    """Print the screen, then new answers as they come, and the screen anew when alarms change."""
+    alarms: list[bool] | None = None
+    seen: set[str] | None = None
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            try:
+                records = numbers(url)
+                newest = page.answers(order="newest", n=MAX_NEWEST)["answers"][::-1]
+            except InputError as error:
+                say(str(error))
+                time.sleep(EVERY_S)
+                continue
+            now = [alarm["active"] for each in records for alarm in each["alarms"]]
+            if now != alarms:
+                alarms = now
+                _print(lines([each | _of_page(page, each["service"]) for each in records]))
+            if seen is not None:  # an answer that was there before is not new
+                _print(_answer_line(each) for each in newest if each["id"] not in seen)
+            seen = {each["id"] for each in newest}
+            time.sleep(EVERY_S)
+    return FINE
 
 
 def _print(texts: Iterable[str]) -> None:
@@ -105,12 +133,12 @@ def _answers(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def lines(services: Iterable[Mapping[str, Any]], *, is_complete: bool) -> list[str]:
+def lines(services: Iterable[Mapping[str, Any]], *, is_complete: bool | None = None) -> list[str]:
     """Return the screen, line by line.
 
     Args:
         services: The records that the monitor serves, with the parts of its page.
-        is_complete: Whether every answer has an outcome.
+        is_complete: Whether every answer has an outcome; None: unknown.
     """
     found: list[str] = []
     for record in services:
@@ -185,13 +213,13 @@ def _sampling_lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"money: {spent} spent since the start; budget: {'; '.join(limits) or 'none'}"
 
 
-def _answer_lines(record: Mapping[str, Any], *, is_complete: bool) -> Iterator[str]:
+def _answer_lines(record: Mapping[str, Any], *, is_complete: bool | None) -> Iterator[str]:
     answers = _answers(record)
     outcomes, captured = answers["outcomes"], answers["captured"]
     under_way = captured - sum(outcomes.values())
     scored = outcomes.pop("scored", 0)
-    text = f"answers, {accounted_for(is_complete=is_complete)}: {captured:,} captured"
-    text += f" = {scored:,} scored"
+    text = f"answers{'' if is_complete is None else f', {accounted_for(is_complete=is_complete)}'}"
+    text += f": {captured:,} captured = {scored:,} scored"
     text += f" + {under_way:,} under way" if under_way else ""
     yield f"{text} + {sum(outcomes.values()):,} not scored{_by_reason(outcomes)}"
     dropped = {x["reason"]: round(n) for x, n in _series(record, f"{names.DROPPED}_total") if n}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from ragmonitor.evaluators import Table, diagnosis, evaluate, evaluate_asking, unscorable, unscored
@@ -36,6 +37,9 @@ from ragmonitor.runtime.guard import (
 )
 from ragmonitor.sampling import AdaptiveSampler
 
+MAX_USED = 1_000_000_000
+"""Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
+would be the sum for good."""
 MAX_PENDING: Final = 1_000
 """Drawn answers that may wait for the judge; beyond, none is drawn."""
 JUDGE_GRACE_S = 5.0
@@ -100,18 +104,23 @@ class ReadingEngine:
             evaluations, asked = await evaluate_asking(
                 self._entries, interaction, assessment, judge, within_s=self._asking_timeout_s
             )
-            usage += asked
         except BaseException as error:  # a judge is anybody's code
             if ends_the_task(error):
                 raise
             cause, detail, usage = _failure(error, usage)
         else:
+            usage, is_known = _plausible(usage, asked)
             report = self._scored(role, interaction, assessment, evaluations)
-            return Reading(report=replace(report, decision=decision, usage=usage))
+            return Reading(
+                report=replace(report, decision=decision, usage=usage), is_usage_known=is_known
+            )
         report = self.unread(judge.identity, role, interaction, cause, decision, detail=detail)
-        is_known = usage is not None
-        report = replace(report, usage=usage if is_known else JudgeUsage(calls=1))
-        return Reading(report=report, cause=cause, is_usage_known=is_known)
+        if usage is None:
+            return Reading(
+                report=replace(report, usage=JudgeUsage(calls=1)), cause=cause, is_usage_known=False
+            )
+        usage, is_known = _plausible(usage)
+        return Reading(report=replace(report, usage=usage), cause=cause, is_usage_known=is_known)
 
     def read_now(self, judge: CapableJudge, interaction: Interaction) -> Reading:
         """Return what a built-in judge found, without a wait."""
@@ -163,9 +172,6 @@ class ReadingEngine:
         assessment: Assessment,
         evaluations: Sequence[Evaluation],
     ) -> Report:
-        diagnosed: Diagnosis | None = None
-        with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
-            diagnosed = diagnosis(interaction, assessment)
         return Report(
             interaction=interaction,
             judge=assessment.judge,
@@ -177,7 +183,7 @@ class ReadingEngine:
                 for each in evaluations
             ),
             assessment=assessment,
-            diagnosis=diagnosed,
+            diagnosis=_diagnosed(interaction, assessment),
             role=role,
         )
 
@@ -197,6 +203,30 @@ def _failure(
         detail,
         JudgeUsage() if isinstance(error, MissingExtraError) else usage,
     )
+
+
+def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
+    """Return the sum of what readings say they used, and whether it can be so.
+
+    What cannot is taken as nothing, logged once and counted: a counter cannot fall, and a budget
+    must neither grow by it nor be gone for good.
+    """
+    names = [each.name for each in fields(JudgeUsage)]
+    with suppress(TypeError, AttributeError):
+        if all(0 <= getattr(each, name) <= MAX_USED for each in usages for name in names):
+            return sum(usages, JudgeUsage()), True
+    record_problem(
+        "judge",
+        "a judge's usage cannot be so: 0 is counted, and what was reserved for the reading is "
+        f"charged; its numbers are from 0 to {MAX_USED:,}",
+    )
+    return JudgeUsage(), False
+
+
+def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | None:
+    with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
+        return diagnosis(interaction, assessment)
+    return None
 
 
 # --- the judge of drawn answers -----------------------------------------------------------------

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -91,6 +95,36 @@ def test_an_alarm_is_exit_code_1_with_what_it_rests_on(monitored):
 
 def shown(monitor):
     return runner.invoke(app, ["status", "--address", monitor.metrics_url])
+
+
+def test_watching_ends_with_ctrl_c_and_shows_answers_that_come(monitored):
+    """Those that were there before are not shown as new."""
+    monitor = monitored(5)
+    words = [
+        sys.executable,
+        "-m",
+        "ragmonitor.cli.app",
+        "status",
+        "--address",
+        monitor.metrics_url,
+        "--watch",
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, text=True) as watching:
+        os.set_blocking(watching.stdout.fileno(), False)
+        numbers, seen = iter(range(100, 10_000)), []
+
+        def is_shown():
+            monitor.observe(interaction(next(numbers), answer=INVENTED))
+            seen.append(watching.stdout.read() or "")
+            return "bananas" in "".join(seen)
+
+        until("an answer is shown", is_shown)
+        watching.send_signal(signal.SIGINT)
+        os.set_blocking(watching.stdout.fileno(), True)
+        seen.append(watching.stdout.read())
+        assert watching.wait(10) == 0
+    assert "answers: " in "".join(seen)
 
 
 def test_a_budget_that_permits_less_than_was_asked_is_shown():
