@@ -324,22 +324,22 @@ class Statistics:
     def _add(self, completed: CompletedAnswer) -> None:
         builtin, decision = completed.builtin, completed.decision
         report, found = builtin, self._read(builtin)
-        is_own = builtin.judge.name == self._watching.reader
         self._add_builtin(builtin, found)
         if self._watching.judge is not None:
-            report = completed.stand_in or completed.judged or builtin
+            report = completed.judged or builtin
             found = {} if report is builtin else outcomes(report)
-            is_own = completed.stand_in is None
             if decision is not None:
                 self._add_sampled(completed, decision, found)
                 found = found if decision.inclusion_probability > 0 else {}
+        # Parts take the verdicts of one judge, and none of a model that read in its place.
+        is_own = report.judge.name == self._watching.quality_judge
         at_s = self._time_of(completed.interaction)
         answer = Answer(completed, at_s, found if is_own else {})
         for part in self._adding:
             for observation in part.add(answer):
                 self._observe(observation)
             give_back()
-        if is_own or completed.stand_in is not None:
+        if is_own or report is not builtin:
             self._remember(answer, report, found)
 
     def _add_builtin(self, builtin: Report, found: Outcomes) -> None:
