@@ -42,12 +42,12 @@ from ragmonitor.stats.prediction import Predictions
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.signals import (
     EMPTY_RETRIEVAL,
-    FROM_ASSESSMENT,
     HALLUCINATION,
     MINOR_HALLUCINATION,
     NO_JUDGE,
     REFERENCES,
     REFUSAL,
+    SHARES,
     WEAK_RETRIEVAL,
     Outcomes,
     features,
@@ -67,8 +67,6 @@ from ragmonitor.store import (
     merge,
 )
 
-YES_OR_NO: Final = frozenset((*FROM_ASSESSMENT, EMPTY_RETRIEVAL, WEAK_RETRIEVAL, REFERENCES))
-"""Signals that are a share of the answers, and no mean of scores."""
 EXPLAINED: Final = (HALLUCINATION, "faithfulness")
 """Alarms of which it is asked whether the judge explains them."""
 EXAMPLES: Final = 3
@@ -499,11 +497,12 @@ class Statistics:
         before = self._tick.level(stream, since_s - DAY_S, since_s)
         span = None
         if since is not None:
+            counts = stream.signal in SHARES and not stream.higher_is_better
             span = AlarmSpan(
                 since_s=since_s,
                 scored=round(since.judged),
                 mean=since.mean,
-                bad=round(since.judged * since.mean) if stream.signal in YES_OR_NO else None,
+                bad=round(since.judged * since.mean) if counts else None,
                 before=None if before is None else before.mean,
             )
         self._spans[stream.series] = shown.raised_at_s, span
