@@ -572,9 +572,8 @@ class CompletedAnswer:
     decision: SamplingDecision | None = None
     """None: no judge but the built-in one is configured."""
     judged: Report | None = None
-    """The judge's report; it is without an assessment where the judge failed. None: not drawn."""
-    stand_in: Report | None = None
-    """The report of a fallback where the judge failed: another judge, with means of its own."""
+    """The judge's report, or that of a model in its place; without an assessment where all failed.
+    None: not drawn."""
     target: SpanReference | None = None
     """The interaction's own root span; None: no trace was emitted."""
 

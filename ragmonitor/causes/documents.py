@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from heapq import nlargest
@@ -10,10 +9,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.records import CERTAIN, Chunk, Interaction, Report, Verdict
+from ragmonitor.records import CERTAIN, Chunk, Report, Verdict
 from ragmonitor.stats.comparison import compare_block
 from ragmonitor.stats.parts import Answer
-from ragmonitor.stats.sums import ALL, BET_GROUPS, MAX_WEIGHT, RATE
+from ragmonitor.stats.sums import ALL, MAX_WEIGHT, RATE, group_of
 from ragmonitor.stats.tick import WATERMARK_S, Tick
 from ragmonitor.store import MEAN_S, Increments, Rows, merge
 
@@ -113,7 +112,7 @@ class Documents:
         verdict = answer.hallucination
         if verdict is not None:
             weight = min(MAX_WEIGHT, decision.importance_weight) * verdict.scored
-            group = zlib.crc32(_whose(answer.interaction)) % BET_GROUPS
+            group = group_of(answer.interaction.session_id or answer.interaction.id)
             bets[str(group)] = [weight, weight * verdict.value, 0.0, 0.0]
         documents = {f"{self._root}|{SOURCE}={name}" for name in shown[:MAX_OF_ANSWER]}
         for series in (self._root, *documents):
@@ -195,8 +194,3 @@ def _verdicts(report: Report, shown: Sequence[str]) -> tuple[set[str], set[str]]
         elif sentence.verdict is Verdict.CONTRADICTED:
             contradicting.update(shown[at] for at in sentence.chunks[:1] if at < len(shown))
     return supporting, contradicting
-
-
-def _whose(interaction: Interaction) -> bytes:
-    """Return what tells independent answers apart, as `stats.sums` does."""
-    return (interaction.session_id or interaction.id).encode("utf-8", "replace")

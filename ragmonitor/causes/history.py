@@ -7,8 +7,10 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
+
+import msgspec
 
 from ragmonitor.causes.answer_slices import MAX_CHARACTERS, SERVICE_VERSION
 from ragmonitor.records import GaugeValue, Interaction
@@ -28,8 +30,6 @@ MAX_TOLD: Final = 4_000
 """The characters of a name or a value that are looked at; of those `MAX_LENGTH` are kept."""
 MAX_ATTRIBUTES: Final = 8
 READ_S: Final = 10.0
-SEEN_S: Final = 60.0
-"""That a version still answers is written this often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,6 @@ class History:
         """Forget what waits: it is the parent's."""
         self._told: deque[tuple[Event, Clean]] = deque(maxlen=MAX_WAITING)
         self._seen: dict[str, float] = {}
-        self._written: dict[str, float] = {}
         self._judge = self._known_judge = ""
         self._read_s = -math.inf
         self.events: Sequence[Event] = ()
@@ -137,19 +136,18 @@ class History:
         self._note_judge()
         now_s = self._now()
         is_new = any(each not in self.versions for each in self._seen)
-        for version, last_s in self._seen.items():
-            if last_s >= self._written.get(version, -math.inf) + SEEN_S:
-                self._written[version] = last_s
-                row = self._store.row("version", version)
-                first_s = last_s if row is None else json.loads(row)[0]
-                self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
-        if told or is_new or not 0 <= now_s - self._read_s < READ_S:
-            self._read_s = now_s
-            self._read()
+        if not told and not is_new and 0 <= now_s - self._read_s < READ_S:
+            return
+        self._read_s, seen, self._seen = now_s, self._seen, {}
+        for version, last_s in seen.items():
+            row = self._store.row("version", version)
+            first_s = last_s if row is None else json.loads(row)[0]
+            self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
+        self._read()
 
     def _keep(self, event: Event) -> None:
         key = f"{event.kind}: {event.name}"
-        self._store.keep("event", key, json.dumps(asdict(event)).encode(), most=MAX_EVENTS)
+        self._store.keep("event", key, msgspec.json.encode(event), most=MAX_EVENTS)
 
     def _note_judge(self) -> None:
         if self._judge != self._known_judge:
@@ -166,8 +164,8 @@ class History:
         events: list[Event] = []
         for row in self._store.rows("event").values():
             try:
-                events.append(Event(**json.loads(row)))
-            except (TypeError, ValueError) as error:
+                events.append(msgspec.json.decode(row, type=Event))
+            except msgspec.MsgspecError as error:
                 record_problem("causes", f"an event in the store cannot be read: {error!r}")
         rows = self._store.rows("version")
         seen = {version: Seen(*json.loads(row)) for version, row in rows.items()}

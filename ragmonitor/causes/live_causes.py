@@ -58,6 +58,7 @@ class Causes(Part):
         self._store = store
         # It evaluates nothing: it reads sums.
         self._tick = Tick(store)
+        self._judge = watching.quality_judge
         self._series = {signal: series for series, signal in watching.compared.items()}
         self._documents = Documents(policy, self._tick, series=self._series[HALLUCINATION], now=now)
         self._history = History(
@@ -81,8 +82,9 @@ class Causes(Part):
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one completed answer."""
         self._history.answered(answer.interaction, answer.at_s)
-        if answer.completed.judged is not None:
-            self._history.judged(str(answer.completed.judged.judge))
+        judged = answer.completed.judged
+        if judged is not None and judged.judge.name == self._judge:
+            self._history.judged(str(judged.judge))
         self._documents.add(answer)
         return ()
 

@@ -5,20 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final, Literal
 
+from ragmonitor.stats.signals import SHARES
+
 Language = Literal["en", "zh"]
 
-_SHARES: Final = frozenset(
-    (
-        "hallucination",
-        "minor_hallucination",
-        "refusal",
-        "wrong_refusal",
-        "empty_retrieval",
-        "weak_retrieval",
-        "anchors",
-        "golden_availability",
-    )
-)
 SIGNALS: Final = {
     "hallucination": ("Hallucination rate", "幻觉率"),
     "minor_hallucination": ("Minor findings only", "仅轻微问题"),
@@ -52,7 +42,7 @@ def signal_name(name: str, language: Language) -> str:
 
 def is_share(signal: str) -> bool:
     """Return whether a signal's mean is a share of the answers, said in percent."""
-    return signal in _SHARES
+    return signal in SHARES
 
 
 def difference(value: float, signal: str) -> str:

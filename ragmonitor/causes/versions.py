@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
 from ragmonitor.causes.history import History
@@ -43,6 +44,11 @@ class VersionDifference(Difference):
     baseline: str
     signal: str
 
+    @property
+    def version(self) -> str:
+        """The slice of the candidate."""
+        return f"{self.by}={self.candidate}"
+
     def __str__(self) -> str:
         """Say it for people, shares in percentage points."""
         gap, *ends = (
@@ -52,6 +58,16 @@ class VersionDifference(Difference):
         judged = f", by {self.judged:.0f} verdicts on it"
         name = signal_name(self.signal, "en")
         return f"{name} differs by {gap} [{ends[0]}, {ends[1]}]{points}{judged}"
+
+
+@dataclass(slots=True)
+class _Found:
+    """The comparisons of all processes, as they stand in the store."""
+
+    due_s: float = -math.inf
+    differences: list[VersionDifference] = field(default_factory=list)
+    worse: dict[str, float] = field(default_factory=dict)
+    """When a version was found worse, by its slice."""
 
 
 class Versions:
@@ -89,11 +105,7 @@ class Versions:
 
     def clear(self) -> None:
         """Read everything anew."""
-        self._due_s = -math.inf
-        self.differences: list[VersionDifference] = []
-        """As of the last `evaluate`."""
-        self._worse: dict[str, float] = {}
-        """When a version was found worse, by its slice."""
+        self._found = _Found()
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the newest versions, each with the one before it, as slices."""
@@ -116,72 +128,53 @@ class Versions:
         """
         pairs, now_s = self.pairs(), self._store.now()
         row = self._store.row(*_ALL)
-        self._read(row)
-        if not pairs or now_s < self._due_s:
+        if row is not None:
+            self._found = msgspec.json.decode(row, type=_Found)
+        if not pairs or now_s < self._found.due_s:
             return ()
-        found, signals = self._tick.differences(pairs), self._watching.compared
-        self.differences = [
-            self._difference(signals[series], version, baseline, each)
-            for (series, version, baseline), each in found.items()
-            if series in signals
-        ]
-        self.differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
-        events = [self._event(each) for each in self._newly_worse()]
-        new = {
-            "due_s": now_s + COMPARED_EACH_S,
-            "differences": [asdict(each) for each in self.differences],
-            "worse": self._worse,
-        }
-        is_kept = self._store.keep(*_ALL, json.dumps(new).encode(), expected=row)
+        signals, higher = self._watching.compared, self._watching.higher_is_better
+        differences = []
+        for (series, version, baseline), found in self._tick.differences(pairs).items():
+            if series in signals:
+                signal, (by, _, candidate) = signals[series], version.partition("=")
+                numbers = asdict(found) | {"higher_is_better": signal in higher}
+                before = baseline.partition("=")[2]
+                each = VersionDifference(
+                    by=by, candidate=candidate, baseline=before, signal=signal, **numbers
+                )
+                differences.append(each)
+        differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
+        events = []
+        worse = dict(self._found.worse)
+        for each in differences:
+            if each.version not in worse and each.decision(0.0) == "worse":
+                worse[each.version] = now_s
+                events.append(self._event(each, now_s))
+        self._found = _Found(now_s + COMPARED_EACH_S, differences, worse)
+        is_kept = self._store.keep(*_ALL, msgspec.json.encode(self._found), expected=row)
         return events if is_kept else ()
 
-    def _difference(
-        self, signal: str, version: str, baseline: str, found: Difference
-    ) -> VersionDifference:
-        by, _, candidate = version.partition("=")
-        higher_is_better = signal in self._watching.higher_is_better
-        numbers = asdict(found) | {"higher_is_better": higher_is_better}
-        baseline = baseline.partition("=")[2]
-        return VersionDifference(
-            by=by, candidate=candidate, baseline=baseline, signal=signal, **numbers
-        )
-
-    def _newly_worse(self) -> Iterator[VersionDifference]:
-        for each in self.differences:
-            version = f"{each.by}={each.candidate}"
-            if version not in self._worse and each.decision(0.0) == "worse":
-                self._worse[version] = self._store.now()
-                yield each
-
-    def _event(self, found: VersionDifference) -> AlarmEvent:
-        version = f"{found.by}={found.candidate}"
+    def _event(self, found: VersionDifference, now_s: float) -> AlarmEvent:
         return AlarmEvent(
             signal=VERSION_WORSE,
             judge=self._judge,
             kind="quality",
             raised=True,
-            at_s=self._worse[version],
-            since_s=self._history.versions[version].first_s,
+            at_s=now_s,
+            since_s=self._history.versions[found.version].first_s,
             objective=0.0,
             detail=_said(found),
         )
 
-    def _read(self, row: bytes | None) -> None:
-        """Take over what was found, by whichever process."""
-        if row is not None:
-            known = json.loads(row)
-            self.differences = [VersionDifference(**each) for each in known["differences"]]
-            self._worse, self._due_s = known["worse"], known["due_s"]
-
     def alarm_states(self) -> Iterator[AlarmState]:
         """Return the alarm, where versions are compared."""
-        if not self.differences:
+        if not self._found.differences:
             return
         now_s, seen = self._store.now(), self._history.versions
         since_s = max(
             (
                 at_s
-                for version, at_s in self._worse.items()
+                for version, at_s in self._found.worse.items()
                 if version in seen and now_s - seen[version].last_s < OVER_S
             ),
             default=None,
@@ -196,14 +189,14 @@ class Versions:
             objective=0.0,
             detail="; ".join(
                 _said(each)
-                for each in self.differences
-                if f"{each.by}={each.candidate}" in self._worse and each.decision(0.0) == "worse"
+                for each in self._found.differences
+                if each.version in self._found.worse and each.decision(0.0) == "worse"
             ),
         )
 
     def gauges(self) -> Iterator[GaugeValue]:
         """Return the differences that something can be decided by."""
-        for each in self.differences:
+        for each in self._found.differences:
             if each.judged < MIN_JUDGED:
                 continue
             labels = {"by": each.by, "candidate": each.candidate, "baseline": each.baseline}
@@ -214,9 +207,9 @@ class Versions:
 
     def records(self) -> Mapping[str, Any]:
         """Return the versions as `ragmonitor rollout` reads them."""
-        if not self.differences:
+        if not self._found.differences:
             return {}
-        return {"versions": [asdict(each) for each in self.differences]}
+        return {"versions": [asdict(each) for each in self._found.differences]}
 
     def is_version(self, slice_: str) -> bool:
         """Return whether a slice is a version of the application."""

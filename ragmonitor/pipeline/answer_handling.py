@@ -14,7 +14,7 @@ from ragmonitor.capture import sound
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.evaluators import unscorable
 from ragmonitor.pipeline.build import Stages
-from ragmonitor.pipeline.judging import JudgeRunner, by_another
+from ragmonitor.pipeline.judging import JudgeRunner
 from ragmonitor.pipeline.ledger import Account
 from ragmonitor.records import (
     Assessment,
@@ -229,14 +229,12 @@ class AnswerHandler:
             answer = runner.unread(interaction, decision, cause)
         with self._step:
             self._exports.export(account, replace(answer, target=target, late=True))
-            judged, stand_in = by_another(answer, runner.judge.identity)
             self._complete(
                 CompletedAnswer(
                     builtin=builtin,
                     prediction=prediction,
                     decision=decision,
-                    judged=judged,
-                    stand_in=stand_in,
+                    judged=answer,
                     target=target,
                 )
             )

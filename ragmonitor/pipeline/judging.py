@@ -232,21 +232,6 @@ def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | 
 # --- the judge of drawn answers -----------------------------------------------------------------
 
 
-def by_another(report: Report, judge: JudgeIdentity) -> tuple[Report, Report | None]:
-    """Return the judge's own report, and the one that another model gave where it failed.
-
-    The verdicts of two judges are two means: one that another gave is missing from the judge's own.
-    """
-    if report.judge.name == judge.name:
-        return report, None
-    missing = tuple(
-        Unscored(evaluator=each.evaluator, judge=judge, cause=Cause.JUDGE_DOWN)
-        for each in report.evaluations
-    )
-    own = replace(report, judge=judge, evaluations=missing, assessment=None, diagnosis=None)
-    return own, report
-
-
 class JudgeRunner:
     """Draws answers for the judge of one monitor and asks it, on one event loop."""
 

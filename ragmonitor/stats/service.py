@@ -42,12 +42,12 @@ from ragmonitor.stats.prediction import Predictions
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.signals import (
     EMPTY_RETRIEVAL,
-    FROM_ASSESSMENT,
     HALLUCINATION,
     MINOR_HALLUCINATION,
     NO_JUDGE,
     REFERENCES,
     REFUSAL,
+    SHARES,
     WEAK_RETRIEVAL,
     Outcomes,
     features,
@@ -67,8 +67,6 @@ from ragmonitor.store import (
     merge,
 )
 
-YES_OR_NO: Final = frozenset((*FROM_ASSESSMENT, EMPTY_RETRIEVAL, WEAK_RETRIEVAL, REFERENCES))
-"""Signals that are a share of the answers, and no mean of scores."""
 EXPLAINED: Final = (HALLUCINATION, "faithfulness")
 """Alarms of which it is asked whether the judge explains them."""
 EXAMPLES: Final = 3
@@ -324,22 +322,22 @@ class Statistics:
     def _add(self, completed: CompletedAnswer) -> None:
         builtin, decision = completed.builtin, completed.decision
         report, found = builtin, self._read(builtin)
-        is_own = builtin.judge.name == self._watching.reader
         self._add_builtin(builtin, found)
         if self._watching.judge is not None:
-            report = completed.stand_in or completed.judged or builtin
+            report = completed.judged or builtin
             found = {} if report is builtin else outcomes(report)
-            is_own = completed.stand_in is None
             if decision is not None:
                 self._add_sampled(completed, decision, found)
                 found = found if decision.inclusion_probability > 0 else {}
+        # Parts take the verdicts of one judge, and none of a model that read in its place.
+        is_own = report.judge.name == self._watching.quality_judge
         at_s = self._time_of(completed.interaction)
         answer = Answer(completed, at_s, found if is_own else {})
         for part in self._adding:
             for observation in part.add(answer):
                 self._observe(observation)
             give_back()
-        if is_own or completed.stand_in is not None:
+        if is_own or report is not builtin:
             self._remember(answer, report, found)
 
     def _add_builtin(self, builtin: Report, found: Outcomes) -> None:
@@ -499,11 +497,12 @@ class Statistics:
         before = self._tick.level(stream, since_s - DAY_S, since_s)
         span = None
         if since is not None:
+            counts = stream.signal in SHARES and not stream.higher_is_better
             span = AlarmSpan(
                 since_s=since_s,
                 scored=round(since.judged),
                 mean=since.mean,
-                bad=round(since.judged * since.mean) if stream.signal in YES_OR_NO else None,
+                bad=round(since.judged * since.mean) if counts else None,
                 before=None if before is None else before.mean,
             )
         self._spans[stream.series] = shown.raised_at_s, span

@@ -17,6 +17,17 @@ EMPTY_RETRIEVAL: Final = "empty_retrieval"
 WEAK_RETRIEVAL: Final = "weak_retrieval"
 REFERENCES: Final = "anchors"
 """Old answers that were fine, and that the judge finds bad when it reads them again."""
+SHARES: Final = frozenset(
+    (
+        *FROM_ASSESSMENT,
+        "wrong_refusal",
+        EMPTY_RETRIEVAL,
+        WEAK_RETRIEVAL,
+        REFERENCES,
+        "golden_availability",
+    )
+)
+"""Signals that are a share of the answers, and no mean of scores."""
 NO_JUDGE: Final = "none"
 """The judge of signals that need none."""
 Outcomes = Mapping[str, Outcome | None]

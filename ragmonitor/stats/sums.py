@@ -78,13 +78,17 @@ class Answer:
     @property
     def group(self) -> int:
         """The group that it belongs to."""
-        name = (self.session or self.id).encode("utf-8", "replace")
-        return zlib.crc32(name) % BET_GROUPS
+        return group_of(self.session or self.id)
 
     @property
     def importance_weight(self) -> float:
         """The common rate over the chance, at most `MAX_WEIGHT`."""
         return min(MAX_WEIGHT, self.rate / self.chance)
+
+
+def group_of(name: str) -> int:
+    """Return the group of a session, or of an answer without one."""
+    return zlib.crc32(name.encode("utf-8", "replace")) % BET_GROUPS
 
 
 class Ledger:
