@@ -9,6 +9,7 @@ from ragmonitor.capture.coercion import (
     error_text,
     finish_reason_of,
     json_of,
+    member_in,
     score_of,
     usage_of,
 )
@@ -18,7 +19,6 @@ from ragmonitor.capture.conversations import (
     calls_tools,
     content_text,
     holds,
-    member_in,
     message_of,
     parsed_in,
     part_text,

@@ -272,7 +272,7 @@ class Monitor:
         *,
         chunks: Callable[[Any], Sequence[Chunk | str]] | None = None,
     ) -> Any:
-        """Decorate a function that retrieves: what it returns belongs to the current interaction.
+        """Decorate a function whose list of results belongs to the current interaction.
 
         Args:
             function: Of the bare form.

@@ -10,7 +10,7 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from numbers import Number, Real
@@ -156,12 +156,16 @@ MAX_JSON_CHARACTERS: Final = 16_000_000
 """Characters of a JSON text that is still read."""
 
 
-def json_in(text: str) -> Any:
-    """Return the value of a JSON text; None if it is none, too long or too deep."""
-    try:
-        return json.loads(text) if len(text) <= MAX_JSON_CHARACTERS else None
-    except (ValueError, RecursionError):
-        return None
+def parsed(text: str) -> Any:
+    """Return the value of a JSON text; the text itself if it is none, None if it is too much."""
+    if text[:1] in ("{", "[", '"') or text in ("null", "true", "false"):
+        try:
+            return json.loads(text) if len(text) <= MAX_JSON_CHARACTERS else None
+        except ValueError:
+            return text
+        except RecursionError:
+            return None
+    return text
 
 
 def error_text(failure: Any) -> str:
@@ -418,11 +422,11 @@ def chunk_in(value: Any) -> Chunk | None:
     text = next((each for each in texts if isinstance(each, str)), None)
     if text is None:
         return None
-    metadata = member_of(fields, "metadata")
+    metadata = member_in(fields, "metadata")
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    known = (member_of(fields, "id"), member_of(fields, "id_"), metadata.get(_QDRANT_ID))
+    known = (member_in(fields, "id"), member_in(fields, "id_"), metadata.get(_QDRANT_ID))
     identity = next((each for each in known if each is not None), "")  # which may be 0
-    scores = (pair_score, finite(member_of(value, "score")), score_of(metadata))
+    scores = (pair_score, finite(member_in(value, "score")), score_of(metadata))
     return Chunk(
         text=text,
         id=text_in(identity) or "",
@@ -482,7 +486,7 @@ def usage_of(counts: Any) -> Usage:
 
 def _counted(counts: Any, names: tuple[str, ...]) -> int | None:
     for name in names:
-        count = member_of(counts, name)
+        count = member_in(counts, name)
         if isinstance(count, float) and count.is_integer():  # Cohere's client
             count = int(count)
         if isinstance(count, int) and not isinstance(count, bool):
@@ -504,12 +508,15 @@ def token_count(value: Any) -> int | None:
     return None
 
 
-def member_of(holder: Any, name: str) -> Any:
-    """Return what a mapping or an object has under a name; None: nothing."""
+def member_in(value: Any, name: str) -> Any:
+    """Return what a mapping, or an object of fields, holds under a name; None: nothing."""
     # The exact type first: to ask an abstract class takes ten times as long.
-    if type(holder) is dict or isinstance(holder, Mapping):
-        return holder.get(name)
-    return getattr(holder, name, None)
+    if type(value) is dict or isinstance(value, Mapping):
+        return value.get(name)
+    if isinstance(value, str | Sequence) or callable(value):
+        return None
+    member = getattr(value, name, None)
+    return None if callable(member) else member
 
 
 MAX_FINISH_REASON: Final = 100
@@ -521,10 +528,10 @@ def finish_reason_of(reply: Any) -> str:
     """Return why a model stopped, as a provider's reply says, a mapping or an object; else ""."""
     if reply is None or (type(reply) is dict and not reply):
         return ""
-    choices = member_of(reply, "choices")
+    choices = member_in(reply, "choices")
     for holder in (reply, *(choices[:1] if isinstance(choices, list | tuple) else ())):
         for name in _FINISH_REASONS:
-            reason = member_of(holder, name)
+            reason = member_in(holder, name)
             if isinstance(reason, str) and reason:
                 return reason[:MAX_FINISH_REASON]
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, Literal
 
-from ragmonitor.capture.coercion import json_of
+from ragmonitor.capture.coercion import json_of, member_in
 
 _QUESTION_KEYS: Final = (
     *("question", "query", "input", "user_input", "user_msg", "message", "messages", "inputs"),
@@ -82,16 +82,6 @@ def _said(value: Any, who: _Who, level: int, visited: set[int]) -> str:
 def parsed_in(value: Any) -> Any:
     """Return the object in what `with_structured_output(..., include_raw=True)` gives."""
     return value.get("parsed") if isinstance(value, Mapping) and "parsing_error" in value else None
-
-
-def member_in(value: Any, name: str) -> Any:
-    """Return what a mapping, or an object of fields, holds under a name; None: nothing."""
-    if isinstance(value, Mapping):
-        return value.get(name)
-    if isinstance(value, str | Sequence) or callable(value):
-        return None
-    member = getattr(value, name, None)
-    return None if callable(member) else member
 
 
 def values_in(value: Any, leaves: tuple[type, ...] = ()) -> Iterator[Any]:

@@ -45,7 +45,7 @@ def answers(
     Raises:
         TypeError: The function has no such parameter.
     """
-    read = _QueryReader(_inner(function), query)
+    read = _query_reader(_inner(function), query)
     text_of = _text_of if answer is None else answer
 
     def text(value: Any) -> str | None:
@@ -77,7 +77,7 @@ def retrieves(
         chunks: From what it returned to the chunks, in the order the model sees them. None: it
             returns chunks.
     """
-    read = _QueryReader(_inner(function), None, optional=True)
+    read = _query_reader(_inner(function), None, optional=True)
     name = name_of(_inner(function))
 
     def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
@@ -123,45 +123,36 @@ def name_of(function: Any, name: Any = "") -> str:
     return own if isinstance(own, str) else type(function).__name__
 
 
-class _QueryReader:
-    """Finds the question among a call's arguments."""
+def _query_reader(
+    function: Callable[..., Any], name: str | None, *, optional: bool = False
+) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
+    """Return what finds the question among a call's arguments; empty if it is no text."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin that does not say: its first argument, then
+        return lambda args, _: text_in(args[0] if args else "") or ""
+    kinds = {each: parameter.kind for each, parameter in signature.parameters.items()}
+    names = [n for n, kind in kinds.items() if kind is not inspect.Parameter.VAR_KEYWORD]
+    asked = name or next((each for each in names if each not in ("self", "cls")), "")
+    if name is not None and name not in kinds and len(names) == len(kinds):
+        raise TypeError(f"{name_of(function)} has no parameter {name!r}")
+    if not asked and not optional:
+        raise TypeError(f"{name_of(function)} takes no parameter that could be a question")
 
-    def __init__(
-        self, function: Callable[..., Any], name: str | None, *, optional: bool = False
-    ) -> None:
-        self._name = name or ""
-        self._position = 0 if name is None else -1
-        self._default: Any = ""
+    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        if asked in kwargs:
+            return text_in(kwargs[asked]) or ""
         try:
-            parameters = inspect.signature(function).parameters
-        except (TypeError, ValueError):  # a builtin that does not say: its first argument, then
-            return
-        kinds = {each.kind for each in parameters.values()}
-        names = [
-            each
-            for each, parameter in parameters.items()
-            if each not in ("self", "cls") and parameter.kind is not parameter.VAR_KEYWORD
-        ]
-        if name is not None and name not in parameters:
-            if inspect.Parameter.VAR_KEYWORD not in kinds:
-                raise TypeError(f"{name_of(function)} has no parameter {name!r}")
-            return
-        if name is None and not names and not optional:
-            raise TypeError(f"{name_of(function)} takes no parameter that could be a question")
-        self._name = name or (names[0] if names else "")
-        self._position = [*parameters].index(self._name) if self._name else -1
-        if self._name and parameters[self._name].default is not inspect.Parameter.empty:
-            self._default = parameters[self._name].default
-
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """Return the question; empty if it is no text: then nothing is scored that needs one."""
-        if self._name in kwargs:
-            value = kwargs[self._name]
-        elif 0 <= self._position < len(args):
-            value = args[self._position]
-        else:
-            value = self._default
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:  # as the call itself will say
+            return ""
+        bound.apply_defaults()
+        value = bound.arguments.get(asked, "")
+        if kinds.get(asked) is inspect.Parameter.VAR_POSITIONAL:
+            value = value[0] if value else ""
         return text_in(value) or ""
+
+    return read
 
 
 def _text_of(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from opentelemetry import baggage
 from opentelemetry.context import Context
 
-from ragmonitor.capture.coercion import attributes_in, json_in, tags_in, text_in
+from ragmonitor.capture.coercion import attributes_in, parsed, tags_in, text_in
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE
 
 _SESSION = "session.id"
@@ -62,7 +62,7 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
     labels["user_id"] = labels["user_id"] or text_in(inherited.get(_USER)) or ""
     labels["tags"] = tuple(dict.fromkeys((*labels["tags"], *tags_in(inherited.get(_TAGS, ())))))
     metadata = inherited.get(_METADATA)
-    attributes = attributes_in(json_in(metadata) if isinstance(metadata, str) else metadata)
+    attributes = attributes_in(parsed(metadata) if isinstance(metadata, str) else metadata)
     if version := text_in(inherited.get(_TEMPLATE_VERSION)):
         attributes["prompt_version"] = version
     attributes |= labels["attributes"]

@@ -30,9 +30,6 @@ from ragmonitor.runtime.protocols import Finished
 # The value of opentelemetry.instrumentation.utils' key; that distribution is not needed for it.
 _SUPPRESSED = "suppress_instrumentation"
 
-_OUTLIVES_ROOT_NS = 60 * 10**9
-"""A run of this age whose root has ended is forgotten."""
-
 INTERACTION_TAG: Final = "ragmonitor:interaction"
 """The tag by which an application chooses a run as the interaction."""
 
@@ -546,7 +543,6 @@ class Recorder:
         """Give up what has been open for too long; called from the worker, now and then."""
         now_ns = time.time_ns()
         aged_ns = now_ns - self._open_run_age_ns
-        outlives_ns = now_ns - min(self._open_run_age_ns, _OUTLIVES_ROOT_NS)
         for key, paused in [*self._paused.copy().items()]:
             if paused.ended_ns < now_ns - self._paused_run_age_ns:
                 self._abandon(key)
@@ -554,7 +550,7 @@ class Recorder:
             if run.id == run_id and run.is_root:
                 if (run.root.resumed_ns or run.started_ns) < aged_ns:
                     self._give_up(run_id, run, "aged_out")
-            elif run.root.ended_ns and run.started_ns < outlives_ns:
+            elif run.root.ended_ns and run.started_ns < aged_ns:
                 # LangChain never ends the run of a model that a step gave up for its time, and each
                 # holds its request's texts. The record has left; nothing is lost.
                 self._open.pop(run_id, None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from urllib.parse import quote, urlsplit
 
-from ragmonitor.capture.coercion import chunk_in, finite, member_of, text_in
+from ragmonitor.capture.coercion import chunk_in, finite, member_in, text_in
 from ragmonitor.capture.probe_mark import current_mark, marked
 from ragmonitor.goldens.golden import Golden
 from ragmonitor.records import Chunk, Interaction, Probe
@@ -316,15 +316,15 @@ def _chunk(value: Any) -> Chunk | None:
     chunk = chunk_in(value)
     if chunk is not None:
         return chunk
-    node = member_of(value, "node")  # LlamaIndex: a node with its score
+    node = member_in(value, "node")  # LlamaIndex: a node with its score
     holder = value if node is None else node
-    text, metadata = member_of(holder, "text"), member_of(holder, "metadata")
+    text, metadata = member_in(holder, "text"), member_in(holder, "metadata")
     if not isinstance(text, str):
         return None
     return Chunk(
         text=text,
-        id=text_in(member_of(holder, "id_")) or "",
-        score=finite(member_of(value, "score")),
+        id=text_in(member_in(holder, "id_")) or "",
+        score=finite(member_in(value, "score")),
         metadata=metadata if isinstance(metadata, Mapping) else {},
     )
 
@@ -413,7 +413,7 @@ def _json_of(response: BaseHTTPResponse) -> Any:
 
 
 def _first(value: Any, names: Sequence[str], kind: Any) -> Any:
-    members = (member_of(value, name) for name in names)
+    members = (member_in(value, name) for name in names)
     return next((each for each in members if isinstance(each, kind)), None)
 
 

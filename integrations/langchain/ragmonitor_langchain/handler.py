@@ -240,7 +240,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """Note the query of a search."""
-        try:
+        with _capture:
             self._started(
                 _key(run_id),
                 _key(parent_run_id),
@@ -248,15 +248,11 @@ class RagMonitorHandler(BaseCallbackHandler):
                 name or _name_in(serialized),
                 query,
             )
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
         """Note the documents, before the application can change them."""
-        try:
+        with _capture:
             self._ended(_key(run_id), _safely(kept_in, documents))
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Note that a search failed."""
@@ -269,20 +265,16 @@ class RagMonitorHandler(BaseCallbackHandler):
         self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **event: Any
     ) -> None:
         """Note that a chat model is asked."""
-        try:
+        with _capture:
             # A copy: agents append to the list that they asked with.
             self._model_started(serialized, [*messages[0]] if messages else None, **event)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def on_llm_start(
         self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
     ) -> None:
         """Note that a completion model is asked."""
-        try:
+        with _capture:
             self._model_started(serialized, prompts, **event)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def _model_started(
         self,
@@ -339,10 +331,8 @@ class RagMonitorHandler(BaseCallbackHandler):
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Note a model's reply."""
-        try:
+        with _capture:
             self._ended(_key(run_id), response)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def on_llm_error(
         self,

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, cast
 
 from opentelemetry.trace import format_trace_id
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
-from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
 from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
-from ragmonitor.records import Chunk, Generation, Message, Status, Usage
+from ragmonitor.records import Chunk, Message, Status, Usage
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.semconv.conventions import GENAI_FIRST_CHUNK
 
@@ -185,10 +183,7 @@ class _StepTranslator(Translator):
         return (run.outputs or ()) if run.kind == "tool" else self._documents(run).chunks
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
-        """Return the chunks in the prompts, with rerankers' scores; None: there is no reranker.
-
-        Where no prompt tells, these are what the last reranker left.
-        """
+        """Return what the last reranker left; None: there is none, and the prompts tell."""
         left = [
             step.documents.chunks
             for step in self._tree.steps
@@ -196,18 +191,7 @@ class _StepTranslator(Translator):
             and step.documents.complete
             and not any(each.role == "retriever" for each in self._tree.enclosing(step))
         ]
-        if not left or root is not self._root:
-            return None
-        retrievers = [self.chunks(r) for r in self._root.members if r.kind == "retriever"]
-        chunks: dict[str, Chunk] = {}
-        for chunk in chain.from_iterable([*reversed(left), *retrievers]):
-            chunks.setdefault(chunk.text, chunk)
-        asked = (
-            Generation(output="", started_ns=0, ended_ns=0, input=run.inputs.prompt)
-            for run in self._models
-        )
-        seen = seen_in([*asked], [*chunks.values()])
-        return left[-1] if seen is None else seen
+        return left[-1] if left and root is self._root else None
 
     def prompt(self, run: Run) -> Sequence[Message]:
         prompt: Sequence[Message] = run.inputs.prompt

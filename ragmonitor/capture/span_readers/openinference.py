@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ragmonitor.capture.coercion import finite, json_in, score_of, text_in
+from ragmonitor.capture.coercion import finite, parsed, score_of, text_in
 from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.spans import SpanRecord
@@ -102,7 +102,7 @@ def _retrieved(span: SpanRecord, output: Any) -> Documents:
 
 
 def _labels(span: SpanRecord) -> dict[str, Any]:
-    metadata = texts.parsed(span.text(names.OI_METADATA))
+    metadata = parsed(span.text(names.OI_METADATA))
     labels = labels_of(
         metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
     )
@@ -138,7 +138,7 @@ def _documents(span: SpanRecord, prefix: str) -> Documents:
 
 def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
     written = fields.get("metadata")
-    metadata = json_in(written) if isinstance(written, str) else None
+    metadata = parsed(written) if isinstance(written, str) else None
     metadata = metadata if isinstance(metadata, dict) else {}
     score = finite(fields.get("score"))
     return Chunk(

@@ -183,19 +183,18 @@ class InteractionSpanProcessor(SpanProcessor):
 
     def sweep(self) -> None:
         """Hand over what is complete and quiet; give up what never ends."""
-        if self._sweeping.acquire(blocking=False):
-            try:
-                self._take(quiet_s=self._quiet_s)
-            finally:
-                self._sweeping.release()
+        self._swept(0.0, quiet_s=self._quiet_s)
 
     def drain(self, timeout_s: float) -> bool:
         """Hand over what is complete, quiet or not; return whether the time sufficed."""
+        return self._swept(max(0.0, timeout_s), quiet_s=0.0)
+
+    def _swept(self, timeout_s: float, *, quiet_s: float) -> bool:
         sweeping = self._sweeping
-        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
+        if not sweeping.acquire(timeout=timeout_s):
             return False
         try:
-            self._take(quiet_s=0.0)
+            self._take(quiet_s=quiet_s)
         finally:
             sweeping.release()
         return True
