@@ -128,6 +128,10 @@ def run(options: DoctorOptions) -> int:
         )
     else:
         _print_checks(checks, failed)
+        if options.settings:
+            for row in described(settings, masker):
+                value = "-" if row["value"] is None else str(row["value"])
+                typer.echo(printable(f"{row['name']:<40} {value}  ({row['source']})"))
     return SOMETHING_WRONG if failed else FINE
 
 

@@ -141,10 +141,13 @@ class DemoOptions:
 class DoctorOptions:
     """Check settings, endpoints, and whether the judges recognise a hallucination.
 
-    One call is made to each judge that the settings name, and its cost is shown. --json has the
-    settings in force, too. Exit code 1 if a probe failed.
+    One call is made to each judge that the settings name, and its cost is shown. Exit code 1 if a
+    probe failed.
     """
 
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Show the settings in force, too.")
+    ] = False
     json_output: JsonOption = False
 
 

@@ -72,12 +72,14 @@ def test_every_judge_is_asked(monkeypatch):
     assert [name for name in found if name.startswith("judge ")] == [f"judge {n}" for n in judges]
 
 
-def test_what_failed_stands_first_and_last(monkeypatch):
+def test_what_failed_stands_first_and_last_and_settings_only_where_asked(monkeypatch):
     """Between them a table of all probes."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     lines = run().stdout.strip().splitlines()
     assert lines[1].startswith("FAILED traces: http://127.0.0.1:1")
     assert lines[-1].endswith("probes failed: traces")
+    assert "sample.rate" not in "".join(lines)
+    assert "sample.rate" in run("--settings").stdout
 
 
 HUSH = "h4sh-" + "xyzzy" * 3
