@@ -122,14 +122,24 @@ def stages_of(
     sampled = () if judging is None else (judging.judge.identity,)
     judges = ((reader or builtin).identity, *sampled)
     incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
-    view = _view_of(settings, judges, incidents)
+    server = settings.server
+    is_guarded = server.token is not None or is_loopback(server.host)
+    if not is_guarded and (server.ui or server.feedback):
+        logger.warning(
+            "ragmonitor: the page is not served, and no feedback is taken by HTTP: /metrics "
+            "listens on %s, where others could read questions and answers; set server.token, or "
+            "server.host to 127.0.0.1",
+            server.host,
+        )
+    view = _view_of(settings, judges, incidents) if server.ui and is_guarded else None
     entries, goldens = table.select(settings.evaluators), table.select(GOLDEN_EVALUATORS)
     estimates = estimates_of(settings, (reader or builtin).identity, judging, store)
     causes = next(each for each in estimates.parts if isinstance(each, Causes))
     incidents.explain = causes.explain
     newest, clean = NewestReports(), redactor.text
     exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
-    meters = meters_of(settings, view, feedback, store)
+    takes = server.feedback and is_guarded
+    meters = meters_of(settings, view, feedback if takes else None, store)
     return Stages(
         redactor=redactor,
         builtin=builtin,
@@ -397,9 +407,6 @@ def meters_of(
             taken here.
         store: Where the processes of this machine add up their counters, if it is a file.
     """
-    receive, refusal, danger = None, "no feedback is taken by HTTP", "anybody could send it"
-    if take and settings.server.feedback and _is_guarded(settings, refusal, danger):
-        receive = FeedbackIntake(take, token=_token(settings))
     return PrometheusExporter(
         service=settings.service,
         version=settings.service_version,
@@ -409,7 +416,7 @@ def meters_of(
         pages=view,
         page_url="" if view is None else settings.server.page_url,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
-        receive=receive,
+        receive=None if take is None else FeedbackIntake(take, token=_token(settings)),
         shared=store if isinstance(settings.state, Path) else None,
     )
 
@@ -418,19 +425,6 @@ def _token(settings: Settings) -> str | None:
     """Return what guards what is served; None: nothing does."""
     token = settings.server.token
     return None if token is None else token.get_secret_value()
-
-
-def _is_guarded(settings: Settings, refusal: str, danger: str) -> bool:
-    """Return whether a token guards what is served, or this machine alone; warn if neither does."""
-    host = settings.server.host
-    if settings.server.token is not None or is_loopback(host):
-        return True
-    logger.warning(
-        "ragmonitor: %s: /metrics listens on %s, where %s; set server.token, or server.host to "
-        "127.0.0.1",
-        *(refusal, host, danger),
-    )
-    return False
 
 
 def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None) -> OtelExporter:
@@ -510,11 +504,8 @@ def _exporter_named(text: str) -> Exporter:
 
 def _view_of(
     settings: Settings, judges: Sequence[JudgeIdentity], incidents: IncidentKeeper
-) -> View | None:
-    """Return the page, if it is wanted and may be served."""
-    danger = "others could read questions and answers"
-    if not settings.server.ui or not _is_guarded(settings, "the page is not served", danger):
-        return None
+) -> View:
+    """Return the page."""
     trace_url = settings.server.ui_trace_url or ""
     builtin, *sampled = judges
     return View(

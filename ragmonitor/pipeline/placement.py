@@ -36,21 +36,18 @@ def back_half_of(settings: Settings, poll: Callable[[], object]) -> BackHalf:
         from ragmonitor.pipeline.stream_sender import StreamSender
 
         return StreamSender(settings, poll=poll)
-    why = "" if url is not None or not _wants_worker(settings) else _reason_to_stay(settings)
+    judge = settings.judge
+    # A model takes seconds to import.
+    names_model = isinstance(judge.model, str) or isinstance(judge.builtin, str)
+    wants_worker = names_model if settings.worker is None else settings.worker == "process"
+    why = _reason_to_stay(settings) if wants_worker and url is None else ""
     if why:
         logger.info("ragmonitor: answers are scored on a thread of this process: %s", why)
-    elif url is not None or _wants_worker(settings):
+    elif url is not None or wants_worker:
         from ragmonitor.pipeline.worker_sender import WorkerSender
 
         return WorkerSender(settings, poll=poll)
     return Pipeline(settings, poll=poll)
-
-
-def _wants_worker(settings: Settings) -> bool:
-    """Return whether a worker is to score: it is told so, or a model takes seconds to import."""
-    if settings.worker is not None:
-        return settings.worker == "process"
-    return isinstance(settings.judge.model, str) or isinstance(settings.judge.builtin, str)
 
 
 def _reason_to_stay(settings: Settings) -> str:

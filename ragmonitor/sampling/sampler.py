@@ -9,12 +9,12 @@ from typing import Final
 from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.runtime.protocols import Clock
-from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.semconv import metrics as names
 from ragmonitor.store import Budget, BudgetStatus, StoreUnavailableError
 
-ARRIVALS_HALF_LIFE_S: Final = 120.0
+FADING_PER_S: Final = math.log(2) / 120.0
+"""Of arrivals: they have a half-life of two minutes."""
 UNIFORM_SHARE: Final = 0.5
 """The share of the common rate that is the same for all answers: so that no weight is above 2
 however wrong the uncertainty is. A larger share where the rate is larger: there is less left to
@@ -77,7 +77,7 @@ class AdaptiveSampler:
         self._expected_cost = expected_cost
         self._always = frozenset(always)
         self._is_warned = False
-        self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
+        self._arrived_s, self._per_s = -math.inf, 0.0
         self._typical_cost: float | None = None
         """The typical cost as it is reserved; None: nothing has arrived."""
         self._share_spent = SHARE_SPENT_AT_FIRST
@@ -91,7 +91,8 @@ class AdaptiveSampler:
         cost, level, bearable_per_s = 0.0, math.inf, math.inf
         if self._budget is not None:
             cost = self._cost_of(interaction)
-        self._arrivals.note(now)
+        self._per_s = self._arrivals_per_s(now) + FADING_PER_S
+        self._arrived_s = now
         if self._budget is not None:
             if self._typical_cost is None:
                 self._typical_cost = cost
@@ -133,8 +134,13 @@ class AdaptiveSampler:
     def _common(self, bearable_per_s: float, now: float) -> float:
         """Return what is common to all answers of the moment, 0 to 1."""
         # Not over the time since the first one: the first burst would look like all the traffic.
-        bearable = bearable_per_s / max(_SMALLEST, self._arrivals.per_s(now))
+        bearable = bearable_per_s / max(_SMALLEST, self._arrivals_per_s(now))
         return min(1.0, self._rate, bearable)
+
+    def _arrivals_per_s(self, now: float) -> float:
+        """Return the answers per second; too low until a few half-lives have been seen."""
+        # A clock that was put back lets nothing fade.
+        return self._per_s * math.exp(-FADING_PER_S * max(0.0, now - self._arrived_s))
 
     def _cost_of(self, interaction: Interaction) -> float:
         """Return what a reading costs at most.
@@ -226,7 +232,7 @@ class AdaptiveSampler:
         return (
             GaugeValue.of(names.SAMPLING_RATE, self._common(bearable_per_s, now), judge=judge),
             GaugeValue.of(names.MAX_SAMPLING_RATE, self._rate, judge=judge),
-            GaugeValue.of(names.ARRIVALS, self._arrivals.per_s_since_first(now)),
+            GaugeValue.of(names.ARRIVALS, self._arrivals_per_s(now)),
             *money,
         )
 
