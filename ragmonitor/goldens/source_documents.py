@@ -20,7 +20,8 @@ CHUNK_CHARACTERS: Final = 1_200
 """A chunk has at most so many, unless one sentence, table or block of code alone is longer."""
 MIN_CHUNK_CHARACTERS: Final[Mapping[Language, int]] = {"en": 80, "zh": 30}
 """Shorter chunks hold nothing to ask about; a Chinese character says as much as three letters."""
-_HEADING: Final = lazy_pattern(r"^#{1,6}[ \t]")
+_HEADING: Final = lazy_pattern(r"#{1,6}[ \t]")
+_BLOCK_END: Final = lazy_pattern(r"\n[ \t]*(?=\n)|\n(?=#{1,6}[ \t])")
 _FENCE: Final = lazy_pattern(r"^[ \t]{0,3}(?:```|~~~)")
 
 
@@ -102,13 +103,15 @@ def _files(path: Path) -> Iterator[Path]:
 def cut(text: str, *, most: int = CHUNK_CHARACTERS) -> list[str]:
     """Return a Markdown text in chunks: a heading begins one, and paragraphs are filled up to it.
 
+    Of a block of code an empty line is an end, and a line that begins with `# ` a heading, too.
+
     Args:
         text: Of a document.
         most: Characters of a chunk. A longer paragraph is cut between sentences.
     """
     chunks: list[str] = []
     room = 0
-    for block in _blocks(text):
+    for block in (each.strip("\n") for each in _BLOCK_END.split(text) if each.strip()):
         begins = bool(_HEADING.match(block))
         for part in _pieces(block, most):
             if chunks and not begins and len(part) + 2 <= room:
@@ -118,23 +121,6 @@ def cut(text: str, *, most: int = CHUNK_CHARACTERS) -> list[str]:
             begins = False
             room = most - len(chunks[-1])
     return chunks
-
-
-def _blocks(text: str) -> Iterator[str]:
-    """Yield headings, paragraphs, and blocks of code with the empty lines within them."""
-    block: list[str] = []
-    in_code = False
-    for line in text.splitlines():
-        is_heading = not in_code and bool(_HEADING.match(line))
-        if _FENCE.match(line):
-            in_code = not in_code
-        if block and ((not line.strip() and not in_code) or is_heading):
-            yield "\n".join(block)
-            block = []
-        if line.strip() or in_code:
-            block.append(line.rstrip())
-    if block:
-        yield "\n".join(block)
 
 
 def _pieces(block: str, most: int) -> list[str]:

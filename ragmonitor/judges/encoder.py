@@ -174,20 +174,15 @@ class EncoderJudge:
         longest = max(estimate_tokens(claim.text) for claim in claims)
         room = max(_MIN_EVIDENCE_TOKENS, model.window - longest - 8)
         # Each chunk alone, in pieces if need be, and then neighbours together.
-        alone = [
-            (position, part.text)
-            for position, chunk in enumerate(chunks)
-            for share in spread([chunk], room_tokens=room)
-            for part in share
-        ]
-        shares = [share for share in spread(chunks, room_tokens=room) if len(share) > 1]
-        texts = [text for _, text in alone]
-        texts += ["\n".join(part.text for part in share) for share in shares]
+        shares = spread(chunks, room_tokens=room)
+        alone = [part for share in shares for part in share]
+        texts = [part.text for part in alone]
+        texts += ["\n".join(part.text for part in share) for share in shares if len(share) > 1]
         for claim in claims:
             scores = self._scores(model, [(text, claim.text) for text in texts])
             by_chunk: dict[int, float] = {}
-            for (position, _), score in zip(alone, scores, strict=False):
-                by_chunk[position] = max(by_chunk.get(position, 0.0), score)
+            for part, score in zip(alone, scores, strict=False):
+                by_chunk[part.position] = max(by_chunk.get(part.position, 0.0), score)
             best = max(scores, default=0.0)
             order = sorted(by_chunk, key=lambda each: -by_chunk[each])
             bearing = [each for each in order if by_chunk[each] >= best / 2]
