@@ -37,10 +37,8 @@ if TYPE_CHECKING:
     from ragmonitor.runtime.errors import SettingsError as SettingsError
     from ragmonitor.runtime.protocols import Exporter as Exporter
     from ragmonitor.runtime.protocols import Judge as Judge
-    from ragmonitor.settings import AlarmSettings as AlarmSettings
     from ragmonitor.settings import Budget as Budget
     from ragmonitor.settings import CaptureSettings as CaptureSettings
-    from ragmonitor.settings import ContentSettings as ContentSettings
     from ragmonitor.settings import ExportSettings as ExportSettings
     from ragmonitor.settings import JudgeSettings as JudgeSettings
     from ragmonitor.settings import ServerSettings as ServerSettings
@@ -77,10 +75,8 @@ _HOMES = {
         "Unscored",
     ),
     "settings": (
-        "AlarmSettings",
         "Budget",
         "CaptureSettings",
-        "ContentSettings",
         "ExportSettings",
         "JudgeSettings",
         "ServerSettings",
