@@ -18,6 +18,8 @@ from ragmonitor.store import Store, StoreUnavailableError
 
 SIZE: Final = 500
 """Interactions of the reference."""
+KIND: Final = "retrieval"
+"""Rows of the retrievals that are collected, by the interaction's id."""
 FROZEN: Final = ("retrieval reference", "frozen")
 WEAK_SHARE: Final = 0.05
 """Share of the reference's own retrievals that count as weak, at most."""
@@ -65,8 +67,9 @@ class Reference(NamedTuple):
 class RetrievalDrift(Part):
     """Compares each retrieval with the service's first ones. Used from one thread.
 
-    Until the reference is frozen only empty retrieval is known. The reference is the first
-    interactions of a process, the first that has `SIZE` of them: it holds for the service.
+    Until the reference is frozen only empty retrieval is known. The reference is the first `SIZE`
+    interactions of the service, all processes together: each adds what it has to the store, and
+    the one that finds it full freezes it.
     """
 
     def __init__(self, store: Store, *, clock: Clock = time.monotonic) -> None:
@@ -83,7 +86,7 @@ class RetrievalDrift(Part):
         """Forget everything but the store; for a forked child."""
         self.reference: Reference | None = None
         """The frozen one; None: it is still collected."""
-        self._collected: list[Scores | None] = []
+        self._pending: dict[str, Scores | None] = {}
         self._looked_at_s = -math.inf
 
     def add(self, answer: Answer) -> Sequence[Observation]:
@@ -100,29 +103,38 @@ class RetrievalDrift(Part):
         found = {} if is_empty is None else {EMPTY_RETRIEVAL: is_empty}
         reference = self.reference
         if reference is None:
-            if len(self._collected) < SIZE:
-                self._collected.append(scores)
+            if len(self._pending) < SIZE:
+                self._pending[interaction.id] = scores
         elif interaction.query.strip() and scores is not None and reference.sign:
             found[WEAK_RETRIEVAL] = scores.best(reference.sign) < reference.weak_below
         return found
 
     def tick(self) -> Iterable[Observation]:
-        """Look for the reference now and then, and freeze it when there is none."""
+        """Add what is new to the reference now and then, and freeze it when it is full."""
         if self.reference is None and self._clock() - self._looked_at_s >= LOOK_EVERY_S:
             self._looked_at_s = self._clock()
             with contextlib.suppress(StoreUnavailableError):  # it is said where sums are added
                 self._exchange()
         return ()
 
+    def close(self) -> None:
+        """Keep what was collected, for other processes."""
+        self._looked_at_s = -math.inf
+        self.tick()
+
     def _exchange(self) -> None:
         frozen = self._store.row(*FROZEN)
         if frozen is None:
-            if len(self._collected) < SIZE:
+            rows = {i: json.dumps(each).encode() for i, each in self._pending.items()}
+            self._store.keep_all(KIND, rows, most=SIZE)
+            self._pending = {}
+            collected = [json.loads(row) for row in self._store.rows(KIND).values()]
+            if len(collected) < SIZE:
                 return
-            found = Reference.of([each for each in self._collected if each is not None])
-            self._store.keep(*FROZEN, json.dumps(found).encode(), expected=None)
+            reference = Reference.of([Scores(*each) for each in collected if each is not None])
+            self._store.keep(*FROZEN, json.dumps(reference).encode(), expected=None)
             frozen = self._store.row(*FROZEN)
-        self.reference, self._collected = Reference(*json.loads(frozen or b"[0, 0.0]")), []
+        self.reference, self._pending = Reference(*json.loads(frozen or b"[0, 0.0]")), {}
 
 
 def _is_empty(interaction: Interaction) -> bool | None:

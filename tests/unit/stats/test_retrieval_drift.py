@@ -107,15 +107,14 @@ class Process:
         self.drift.tick()
 
 
-def test_one_process_freezes_the_reference_of_all(tmp_path):
-    """The first that has seen enough; others, and those that start later, read it."""
+def test_processes_collect_together_and_freeze_one_reference(tmp_path):
+    """Neither has enough alone; a third that starts later reads it."""
     first, second = Process(tmp_path), Process(tmp_path)
-    first.asked(range(SIZE))
-    second.asked(range(SIZE // 2))
-    second.later()
-    assert second.drift.reference is None
+    first.asked(range(SIZE // 2))
     first.later()
+    second.asked(range(SIZE // 2, SIZE))
     second.later()
+    first.later()
     third = Process(tmp_path)
     third.drift.tick()
     assert first.drift.reference is not None
