@@ -51,7 +51,7 @@ def main() -> int:
     """Run the demo, wait for its alarm, and draw."""
     port = free_port()
     command = [sys.executable, "-m", "ragmonitor.cli.app", "demo"]
-    options = ["--seconds", "240", "--rate", "20", "--port", str(port)]
+    options = ["--seconds", "200", "--rate", "5", "--port", str(port)]
     demo = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/ragmonitor/"
 

@@ -3,7 +3,7 @@
 import { ask, byId, element, renew } from "./dom.js";
 import { language, t } from "./words.js";
 
-const INLINE = /\\([^\w\s])|\*\*((?:\\.|[^\\])+?)\*\*|`([^`]+)`|\[((?:\\.|[^\]\\])*)\]\(<?([^)>]*)>?\)/g;
+const INLINE = /\\([^A-Za-z0-9\s])|\*\*((?:\\.|[^\\])+?)\*\*|`([^`]+)`|\[((?:\\.|[^\]\\])*)\]\(<?([^)>]*)>?\)/g;
 
 /** The address of a link, where it leads to this page or to the web; else nothing. */
 function address(text) {
