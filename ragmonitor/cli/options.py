@@ -92,6 +92,9 @@ class ScoreOptions(ScoringOptions):
             "else on standard error.",
         ),
     ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ class Scoring:
     def _run(self, lines: Iterator[Line], file: BinaryIO) -> None:
         output = file_class(self.options.output)(file, self.scorer)
         # A bar between lines of output on one terminal would be read by nobody.
-        is_bare = self.options.output is None and sys.stdout.isatty()
+        is_bare = self.options.quiet or (self.options.output is None and sys.stdout.isatty())
         try:
             with progress(self._progress_text, quiet=is_bare) as advance:
                 asyncio.run(self._score(lines, file, output, advance))
@@ -176,7 +176,8 @@ class Scoring:
 
     def _count(self, outcome: Outcome) -> None:
         self.summary.add(outcome)
-        if outcome.report is None and self.summary.bad_lines <= BAD_LINES_SHOWN:
+        is_shown = not self.options.quiet and self.summary.bad_lines <= BAD_LINES_SHOWN
+        if outcome.report is None and is_shown:
             say(f"line {outcome.line.number}: {outcome.line.error}")
 
     def _progress_text(self) -> str:
@@ -199,7 +200,7 @@ class Scoring:
             print_json(self.summary.as_json())
         elif self.options.json_output:
             say(json.dumps(self.summary.as_json(), ensure_ascii=False))
-        else:
+        elif not self.options.quiet:
             self._print_tables()
 
     def _print_tables(self) -> None:

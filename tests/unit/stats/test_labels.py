@@ -119,10 +119,10 @@ def test_people_write_yes_and_no_in_many_ways(path, cell, said):
     assert (label.interaction_id, label.human, label.at_s) == ("a", said, NOW)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 @pytest.mark.parametrize("mark", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
 def test_what_spreadsheets_make_of_it_is_read(path, encoding, mark):
-    """A German Excel writes semicolons; other columns may be of any encoding."""
+    """A German Excel writes semicolons."""
     lines = ["question,human,sealed", row("长", "yes", judged=True)]
     path.write_bytes("\r\n".join(lines).replace(",", mark).encode(encoding))
     assert [(each.interaction_id, each.human) for each in labels_of(read_rows(path))] == [
