@@ -9,23 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, cast
 
 from opentelemetry.trace import format_trace_id
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
+from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
 from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
-from ragmonitor.records import Chunk, Message, Status, Usage
+from ragmonitor.records import Chunk, Generation, Message, Status, Usage
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.semconv.conventions import GENAI_FIRST_CHUNK
 
 _REPR_OF_ERROR = lazy_pattern(r"(\w+)\(")
 """OpenInference's description of a failure, where the exception is no event: `repr` and trace."""
+_JAVASCRIPT = "@"
+"""Beginning of a scope that is a package of npm."""
 _SPARE_NS = 2_000_000
 """The error of times of JavaScript: they begin with whole milliseconds, each span's by itself."""
 _ABANDONED = "abandoned stream"
@@ -102,6 +106,10 @@ class FinishedTree(FinishedRuns):
         above = self.ancestry.above(step.span.span_id)
         return [self.by_id[span_id] for span_id in above if span_id in self.by_id]
 
+    def note_loss(self) -> None:
+        """Note that spans of it could not be read: its record is incomplete."""
+        self._root.lost += 1
+
     def _end(self, root: Root) -> None:
         """Set when and how the interaction ended: a stream's text may come after its root's end.
 
@@ -119,7 +127,10 @@ class FinishedTree(FinishedRuns):
             if not streams and read.is_late(run):
                 run.status = "partial"
         root.is_cut_short = root.status == "ok" and self.is_cut_short()
-        if root.is_cut_short:
+        says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
+        # OpenLLMetry ends a closed stream of LangChain without a word.
+        is_closed = not streams and says_nothing and any(read.prompt(run) for run in models)
+        if root.is_cut_short or (root.status == "ok" and is_closed):
             root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
         is_engine = root.inputs is not None and root.inputs.is_engine
@@ -183,7 +194,10 @@ class _StepTranslator(Translator):
         return (run.outputs or ()) if run.kind == "tool" else self._documents(run).chunks
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
-        """Return what the last reranker left; None: there is none, and the prompts tell."""
+        """Return the chunks in the prompts, with rerankers' scores; None: there is no reranker.
+
+        Where no prompt tells, these are what the last reranker left.
+        """
         left = [
             step.documents.chunks
             for step in self._tree.steps
@@ -191,7 +205,18 @@ class _StepTranslator(Translator):
             and step.documents.complete
             and not any(each.role == "retriever" for each in self._tree.enclosing(step))
         ]
-        return left[-1] if left and root is self._root else None
+        if not left or root is not self._root:
+            return None
+        retrievers = [self.chunks(r) for r in self._root.members if r.kind == "retriever"]
+        chunks: dict[str, Chunk] = {}
+        for chunk in chain.from_iterable([*reversed(left), *retrievers]):
+            chunks.setdefault(chunk.text, chunk)
+        asked = (
+            Generation(output="", started_ns=0, ended_ns=0, input=run.inputs.prompt)
+            for run in self._models
+        )
+        seen = seen_in([*asked], [*chunks.values()])
+        return left[-1] if seen is None else seen
 
     def prompt(self, run: Run) -> Sequence[Message]:
         prompt: Sequence[Message] = run.inputs.prompt
@@ -210,7 +235,7 @@ class _StepTranslator(Translator):
     def is_late(self, model: Run) -> bool:
         """Return whether a model ended after the root."""
         root_ns = self._tree.root.ended_ns
-        spare_ns = _SPARE_NS if self._tree.root.scope.startswith("@") else 0  # a package of npm
+        spare_ns = _SPARE_NS if self._tree.root.scope.startswith(_JAVASCRIPT) else 0
         return bool(root_ns) and model.ended_ns > root_ns + spare_ns
 
     def model(self, run: Run) -> tuple[str, str]:
@@ -233,14 +258,15 @@ class _StepTranslator(Translator):
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
-        if any(step.span.is_unread or step.span.is_cut for step in self._tree.steps):
+        if any(step.span.is_unread for step in self._tree.steps):
             return True
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
         if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
             return True
         answer = self._tree.answer()
-        # A switch hides them.
-        return not (answer and any(self.query(run) for run in (self._root, *retrievers)))
+        if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
+            return True  # a switch hides them
+        return any(step.span.is_cut(answer) for step in self._tree.steps)
 
     def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""

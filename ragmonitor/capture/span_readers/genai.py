@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragmonitor.capture.coercion import finite, parsed, text_in
+from ragmonitor.capture.coercion import finite, text_in
 from ragmonitor.capture.conversations import calls_tools, content_text
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.spans import SpanRecord
@@ -62,14 +62,14 @@ def fill(step: Step) -> None:
     variables = {
         key[len(_VARIABLE) :]: value
         for key, value in span.attributes.items()
-        if key.startswith(_VARIABLE) and isinstance(value, str)
+        if key.startswith(_VARIABLE) and isinstance(value, str) and not span.is_cut(value)
     }
     step.variable = next((text for each in _QUESTION if (text := variables.get(each, ""))), "")
     step.query = span.text(names.GENAI_RETRIEVAL_QUERY_TEXT) or step.variable
     if not step.query:
         last = next((m.text for m in reversed(asked) if m.role == "user"), "")
         # Of a workflow, what it was given is dumped into one message.
-        value = parsed(last)
+        value = texts.parsed(last)
         step.query = last if isinstance(value, str) else texts.question(value)
     step.labels = {
         "session_id": span.text(names.GENAI_CONVERSATION_ID) or span.text(names.OI_SESSION_ID),
@@ -87,7 +87,11 @@ def fill(step: Step) -> None:
         step.context = variables.get("context") or max(rest, key=len, default="")
         system = content_text(span.parsed(_SYSTEM))
         before = (Message(role="system", text=system),) if system else ()
-        if names.GENAI_INPUT_MESSAGES in span.attributes or not span.attributes_lost:
+        is_numbered = names.GENAI_INPUT_MESSAGES not in span.attributes
+        if not (
+            any(span.is_cut(span.text(each)) for each in (names.GENAI_INPUT_MESSAGES, _SYSTEM))
+            or (is_numbered and (span.attributes_lost or any(span.is_cut(m.text) for m in asked)))
+        ):
             step.prompt = (*before, *asked)
         step.provider = span.first_text((names.GENAI_PROVIDER_NAME, "gen_ai.system"))
         step.model = span.first_text((names.GENAI_REQUEST_MODEL, "gen_ai.response.model"))
@@ -127,7 +131,7 @@ def _answer(step: Step, said: tuple[Message, ...]) -> str:
         if isinstance(listed, list) and listed and calls_tools(listed[-1]):
             return ""  # a step's words: a last message without text is left out
     text = next((m.text for m in reversed(said) if m.role in ("assistant", "user")), "")
-    value = parsed(text) if is_chain else text
+    value = texts.parsed(text) if is_chain else text
     return text if isinstance(value, str) else texts.answer(value)
 
 
@@ -141,7 +145,7 @@ def _documents(span: SpanRecord) -> Documents:
     chunks, complete = [], True
     for item in listed:
         chunk = texts.document(item)
-        if chunk is None:
+        if chunk is None or span.is_cut(chunk.text):
             complete = False
             of_it = item if isinstance(item, Mapping) else {}
             identity, score = text_in(of_it.get("id")) or "", finite(of_it.get("score"))

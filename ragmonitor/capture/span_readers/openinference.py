@@ -71,8 +71,8 @@ def _fill(step: Step) -> None:
         prompts = span.attributes.get("llm.prompts")
         if not asked and isinstance(prompts, list | tuple):
             asked = tuple(Message(role="user", text=str(p)) for p in prompts if p != REDACTED)
-        # Where some have been dropped, what stands in the rest tells too little.
-        if not span.attributes_lost:
+        # Where some have been dropped or cut, what stands in the rest tells too little.
+        if not (span.attributes_lost or any(span.is_cut(m.text) for m in asked)):
             step.prompt = asked
         step.provider = span.first_text((names.OI_LLM_PROVIDER, "llm.system"))
         step.model = span.text(names.OI_LLM_MODEL_NAME)
@@ -102,7 +102,7 @@ def _retrieved(span: SpanRecord, output: Any) -> Documents:
 
 
 def _labels(span: SpanRecord) -> dict[str, Any]:
-    metadata = parsed(span.text(names.OI_METADATA))
+    metadata = texts.parsed(span.text(names.OI_METADATA))
     labels = labels_of(
         metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
     )
@@ -130,7 +130,9 @@ def _documents(span: SpanRecord, prefix: str) -> Documents:
     chunks = [
         _chunk(text, fields)
         for fields in listed
-        if isinstance(text := fields.get("content"), str) and text != REDACTED
+        if isinstance(text := fields.get("content"), str)
+        and text != REDACTED
+        and not span.is_cut(text)
     ]
     complete = len(chunks) == len(listed) and not span.attributes_lost
     return Documents(tuple(chunks), complete=complete)

@@ -77,7 +77,7 @@ def _fill(step: Step) -> None:
     inputs, outputs = _dumped(span, _INPUT), _dumped(span, _OUTPUT)
     step.context = ""  # documents have their texts here
     if isinstance(inputs, Mapping):
-        step.query = texts.question(inputs.get("inputs", inputs.get("query", inputs)))
+        step.query = _question(inputs, outputs)
     of_tool = outputs.get("output", outputs) if isinstance(outputs, Mapping) else outputs
     if role == "tool":
         step.documents = texts.tool_documents(of_tool)
@@ -135,6 +135,16 @@ DIALECT = Dialect(
     name=_name,
     fill=_fill,
 )
+
+
+def _question(inputs: Mapping[str, Any], outputs: Any) -> str:
+    text = texts.question(inputs.get("inputs", inputs.get("query", inputs)))
+    if text or "inputs" not in inputs or not isinstance(outputs, Mapping):
+        return text
+    # Of a LangChain stream, what it was given is known, and dumped, only at its end.
+    late = outputs.get("kwargs")
+    text = texts.question(late.get("inputs")) if isinstance(late, Mapping) else ""
+    return text or texts.question(outputs.get("outputs"))
 
 
 def _labels(span: SpanRecord, inputs: Any) -> dict[str, Any]:

@@ -35,6 +35,19 @@ _SUPPRESSED = "suppress_instrumentation"
 
 QUIET_S: Final = 1.0
 """A tree is complete so long after its last span."""
+MAX_SPANS_OF_TRACE: Final = 10_000
+"""Spans that one trace may hold at once, open and ended. A trace with more is given up."""
+
+
+@dataclass(slots=True)
+class _Ended:
+    """A span that has ended, or is taken as never to end."""
+
+    span: ReadableSpan
+    stamp: float
+    """The time at which it ended."""
+    record: SpanRecord | None = None
+    """What it says, once that has been read."""
 
 
 @dataclass(slots=True)
@@ -43,12 +56,17 @@ class _Trace:
 
     open: dict[int, tuple[Span, float]] = field(default_factory=dict)
     """Open spans by id, each with the time at which it began."""
-    ended: dict[int, tuple[ReadableSpan | SpanRecord, float]] = field(default_factory=dict)
-    """By id, those that ended since a span of a dialect began, each with the time at its end."""
+    ended: dict[int, _Ended] = field(default_factory=dict)
+    """By id, those that ended since a span of a dialect began."""
     matches: bool = False
     """It has a span of a dialect."""
     changed: bool = False
-    """A sweep may find something complete."""
+    """A span has ended since the last sweep."""
+    due: float = 0.0
+    """The time at which a sweep may find something complete without a new span."""
+    lost: bool = False
+    """A span of it could not be read at all, so its interactions are incomplete."""
+    given_up: bool = False
 
     def __len__(self) -> int:
         return len(self.open) + len(self.ended)
@@ -134,6 +152,9 @@ class InteractionSpanProcessor(SpanProcessor):
             trace = self._traces.get(context.trace_id)
             if trace is None:
                 trace = self._traces.setdefault(context.trace_id, _Trace())
+            elif trace.given_up or len(trace) >= MAX_SPANS_OF_TRACE:
+                self._give_up(trace)
+                return
             trace.open[context.span_id] = (span, self._clock())
             self._held += 1
             if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
@@ -150,12 +171,12 @@ class InteractionSpanProcessor(SpanProcessor):
             if context is None or trace is None:
                 return
             # Not seen to start: not ours to read, or seen to end already.
-            if trace.open.pop(context.span_id, None) is None:
+            if trace.open.pop(context.span_id, None) is None or trace.given_up:
                 return
             trace.changed = True
             trace.matches = trace.matches or _follows(span)
             if trace.matches:
-                trace.ended[context.span_id] = span, self._clock()
+                trace.ended[context.span_id] = _Ended(span, self._clock())
                 if not self._awake:
                     self._awake = True
                     self._wake()
@@ -183,18 +204,19 @@ class InteractionSpanProcessor(SpanProcessor):
 
     def sweep(self) -> None:
         """Hand over what is complete and quiet; give up what never ends."""
-        self._swept(0.0, quiet_s=self._quiet_s)
+        if self._sweeping.acquire(blocking=False):
+            try:
+                self._take(quiet_s=self._quiet_s)
+            finally:
+                self._sweeping.release()
 
     def drain(self, timeout_s: float) -> bool:
         """Hand over what is complete, quiet or not; return whether the time sufficed."""
-        return self._swept(max(0.0, timeout_s), quiet_s=0.0)
-
-    def _swept(self, timeout_s: float, *, quiet_s: float) -> bool:
         sweeping = self._sweeping
-        if not sweeping.acquire(timeout=timeout_s):
+        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
             return False
         try:
-            self._take(quiet_s=quiet_s)
+            self._take(quiet_s=0.0)
         finally:
             sweeping.release()
         return True
@@ -212,7 +234,7 @@ class InteractionSpanProcessor(SpanProcessor):
         for trace_id, trace in [*self._traces.copy().items()]:
             try:
                 self._age(trace, now)
-                if trace.ended and trace.changed:
+                if trace.ended and (trace.changed or now >= trace.due or not quiet_s):
                     self._take_from(trace, now, quiet_s)
             except Exception as error:  # noqa: BLE001 - a fault that is kept is met at every sweep
                 record_error("capture", error)
@@ -231,7 +253,7 @@ class InteractionSpanProcessor(SpanProcessor):
             trace.changed = True
             if _follows(span):
                 # Read as it is: an instrumentation that never ends it has said the most by now.
-                trace.ended[span_id] = span, now - self._quiet_s
+                trace.ended[span_id] = _Ended(span, now - self._quiet_s)
                 aged = True
         if aged:
             self._on_forgotten("aged_out")
@@ -239,40 +261,72 @@ class InteractionSpanProcessor(SpanProcessor):
     def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
         """Hand over the trees that are complete, and let go of what will be in none."""
         trace.changed = False
+        ages: dict[str, float] = {}
         spans: dict[str, SpanRecord] = {}
-        young: set[str] = set()
-        for number, (ended, stamp) in [*trace.ended.copy().items()]:
-            span = ended if isinstance(ended, SpanRecord) else span_record(ended)
-            if span.ended_ns:  # else it is open still, and may say more
-                trace.ended[number] = span, stamp
-            spans[span.span_id] = span
-            if now - stamp < quiet_s:
-                young.add(span.span_id)
-        open_spans = {
-            format_span_id(number): OpenSpan(_parent_id(span), _follows(span), _scope(span))
-            for number, (span, _) in [*trace.open.copy().items()]
-        }
+        for number, ended in [*trace.ended.copy().items()]:
+            if (record := self._record(trace, number, ended)) is not None:
+                spans[record.span_id], ages[record.span_id] = record, now - ended.stamp
+        open_spans = self._open_spans(trace)
         parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
         ancestry = Ancestry(parents | {i: span.parent_id for i, span in spans.items()})
         waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
+        kept: set[str] = set()
         gone: set[str] = set()
-        for finished in trees_of(spans.values(), open_spans, self._is_retrieval_tool):
+        for finished in trees_of(
+            spans.values(),
+            open_spans,
+            is_retrieval_tool=self._is_retrieval_tool,
+        ):
             members = {*finished.by_id, finished.root.span_id}
             # What failed or was cancelled leaves spans that no one ends.
             is_growing = finished.root.status != "error" and not waited_for.isdisjoint(members)
-            if is_growing or not young.isdisjoint(members):
+            if is_growing or min(ages[member] for member in members) < quiet_s:
+                kept |= members
                 continue
             gone |= members
             if not any(self._is_claimed(name) for name in finished.observed):
+                if trace.lost:
+                    finished.note_loss()
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
-        rest: set[str] = set()
-        if open_spans or young:
-            trace.changed = bool(young)
-            rest = {i for i, s in spans.items() if dialect_of(s.scope, s.attributes) is not None}
-            rest |= ancestry.enclosing(rest) | young
-        for span_id in spans.keys() - (rest - gone):
+        failed = {span_id for span_id, span in spans.items() if span.status == "error"}
+        is_open = bool(open_spans.keys() - ancestry.below(gone | failed))
+        rest_s = self._span_age_s if is_open else quiet_s
+        rest = {i for i in spans.keys() - gone if i in kept or ages[i] < rest_s}
+        matching = {i for i in rest if dialect_of(spans[i].scope, spans[i].attributes) is not None}
+        rest &= matching | ancestry.enclosing(matching) | waited_for
+        for span_id in spans.keys() - rest:
             trace.ended.pop(int(span_id, 16), None)
+        waits = ((quiet_s if ages[i] < quiet_s else self._span_age_s) - ages[i] for i in rest)
+        trace.due = now + min(waits, default=0.0)
+
+    @staticmethod
+    def _record(trace: _Trace, number: int, ended: _Ended) -> SpanRecord | None:
+        """Return what an ended span says; None, and the span is let go, if it cannot be read."""
+        if ended.record is not None:
+            return ended.record
+        try:
+            record = span_record(ended.span)
+        except Exception as error:  # noqa: BLE001 - one span must cost only itself
+            record_error("capture", error)
+            record = None
+        if record is None:
+            trace.ended.pop(number, None)
+            trace.lost = True
+        elif record.ended_ns:  # else it is open still, and may say more
+            ended.record = record
+        return record
+
+    def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
+        open_spans = {}
+        for span_id, (span, _) in [*trace.open.copy().items()]:
+            parent_id = _local_parent(span)
+            open_spans[format_span_id(span_id)] = OpenSpan(
+                format_span_id(parent_id) if parent_id else "",
+                _follows(span),
+                span.instrumentation_scope.name if span.instrumentation_scope else "",
+            )
+        return open_spans
 
     # --- bounds ---------------------------------------------------------------------------------
 
@@ -283,17 +337,22 @@ class InteractionSpanProcessor(SpanProcessor):
                 if trace.matches:
                     self._on_forgotten("too_many_open")
 
-
-def _scope(span: ReadableSpan) -> str:
-    return span.instrumentation_scope.name if span.instrumentation_scope else ""
+    def _give_up(self, trace: _Trace) -> None:
+        if trace.given_up:
+            return
+        trace.given_up = True
+        trace.ended.clear()
+        if trace.matches:
+            self._on_forgotten("too_many_open")
 
 
 def _follows(span: ReadableSpan) -> bool:
     """Return whether a span is, or will be, of a dialect."""
-    name = _scope(span)
+    scope = span.instrumentation_scope
+    name = "" if scope is None else scope.name
     return name.startswith(SCOPES) or dialect_of(name, span.attributes or {}) is not None
 
 
-def _parent_id(span: ReadableSpan) -> str:
+def _local_parent(span: ReadableSpan) -> int:
     parent = span.parent
-    return "" if parent is None or parent.is_remote else format_span_id(parent.span_id)
+    return 0 if parent is None or parent.is_remote else parent.span_id

@@ -13,8 +13,9 @@ from opentelemetry.trace import (
     format_span_id,
 )
 
-from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, parsed, text_in, token_count
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in, token_count
 from ragmonitor.capture.span_readers.span_events import EVENTS, with_contents
+from ragmonitor.capture.span_readers.texts import parsed
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -101,22 +102,19 @@ class SpanRecord:
                     fields.setdefault(int(number), {})[field_name] = value
         return [fields[number] for number in sorted(fields)]
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether the SDK may have cut a text of it."""
-        limit = self.max_text
-        if limit is None:
-            return False
-        return any(isinstance(v, str) and len(v) >= limit for v in self.attributes.values())
+    def is_cut(self, text: str) -> bool:
+        """Return whether the SDK may have cut this text."""
+        return self.max_text is not None and len(text) >= self.max_text
 
 
-def span_record(span: ReadableSpan) -> SpanRecord:
-    """Return an SDK's span in our form.
+def span_record(span: ReadableSpan) -> SpanRecord | None:
+    """Return an SDK's span in our form; None if it has no context.
 
     Also one that is open still: what it says by now is read, and its end is 0.
     """
-    parent, scope = span.parent, span.instrumentation_scope
-    context = span.context or INVALID_SPAN_CONTEXT
+    context, parent, scope = span.context, span.parent, span.instrumentation_scope
+    if context is None:
+        return None
     exception = ("", "")
     for event in span.events:
         if event.name == "exception" and event.attributes:

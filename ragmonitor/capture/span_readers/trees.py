@@ -29,6 +29,7 @@ class OpenSpan(NamedTuple):
 def trees_of(
     spans: Iterable[SpanRecord],
     open_spans: Mapping[str, OpenSpan] | None = None,
+    *,
     is_retrieval_tool: Callable[[str], bool] = lambda _name: False,
 ) -> list[FinishedTree]:
     """Return the interactions of one trace, by the time of their roots' start.
@@ -81,37 +82,20 @@ class _Trace:
         return span is not None and span.scope == openllmetry.LLAMA_INDEX
 
     def interactions(self) -> Iterator[FinishedTree]:
-        """Yield the trees, and what the application's own spans hold together.
-
-        From the inside out; what is open still may yet enclose more, so nothing that it holds
-        together is decided.
-        """
-        alone: dict[str, list[SpanRecord]] = {}
-        """By the span around them, the tops that are no interaction by themselves."""
+        """Yield the trees, and what the application's own spans hold together."""
+        alone: list[SpanRecord] = []
         beside: set[str] = set()
         for top in self._tops():
             finished = self._finished(top)
             if finished is None:
-                alone.setdefault(top.parent_id, []).append(top)
+                alone.append(top)
                 continue
             if top.scope in FRAMEWORKS:
                 beside.add(top.parent_id)
             yield finished
         # OpenInference does not make its spans of LangChain the current ones: what their clients'
         # instrumentations say of the same search and model call lies beside them.
-        for span_id in beside:
-            alone.pop(span_id, None)
-        depths = self._ancestry.depths() if alone else {}
-        for span_id in sorted(depths, key=depths.__getitem__, reverse=True):
-            tops = alone.pop(span_id, [])
-            anchor = self._spans.get(span_id)
-            if anchor is None or not tops:
-                continue
-            finished = self._finished(anchor, tops, in_turn=True) if len(tops) > 1 else None
-            if finished is None:
-                alone.setdefault(anchor.parent_id, []).extend(tops)
-            else:
-                yield finished
+        yield from self._anchored([top for top in alone if top.parent_id not in beside])
 
     def _tops(self) -> list[SpanRecord]:
         """Return the outermost spans of a dialect; no other one encloses them."""
@@ -119,6 +103,26 @@ class _Trace:
         matching -= self._spans.keys()
         inside = self._ancestry.below(matching | self._steps.keys())
         return [self._spans[span_id] for span_id in self._steps if span_id not in inside]
+
+    def _anchored(self, alone: list[SpanRecord]) -> Iterator[FinishedTree]:
+        """Yield the innermost spans of no dialect that enclose a retrieval and a model.
+
+        What is open still may yet enclose more, so nothing below it is decided.
+        """
+        below: dict[str, list[SpanRecord]] = {}
+        for top in alone:
+            for above in self._ancestry.above(top.span_id):
+                if above in self._spans:
+                    below.setdefault(above, []).append(top)
+        used: set[str] = set()
+        for span_id in sorted(below, key=lambda i: len(below[i])):
+            tops = [top for top in below[span_id] if top.span_id not in used]
+            if len(tops) < 2:
+                continue  # one to retrieve, one to ask
+            finished = self._finished(self._spans[span_id], tops, in_turn=True)
+            if finished is not None:
+                used.update(top.span_id for top in tops)
+                yield finished
 
     def _finished(
         self,

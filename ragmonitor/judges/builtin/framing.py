@@ -56,15 +56,13 @@ _THE_SOURCES: Final = (
     )
     + r"(?: (?:you )?(?:provided|given|above|below|supplied|retrieved)\b)?"
 )
-_NUMBERED: Final = r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】]"
 _BRACKETED: Final = lazy_pattern(
     any_of(
         r"[(（\[【［]\s?(?:(?:see|sources?|from|cf\.?|ref\.?|as per|in|参?见|来源|出处|[引源]自"
         rf"|参考|据)[:： ]{{0,2}})?(?:{_LOCATORS}|{_CHINESE_NUMBERED}|{CHINESE_SOURCES})"
         r"\s?[)）\]】］]",
         r"\[\^\d{1,3}\^?\]|［\d{1,3}］|【\d{1,3}(?::\d{1,3})?†[^】\n]{0,40}】",
-        rf"(?<![0-9A-Za-z]){_NUMBERED}|{_NUMBERED}(?![0-9A-Za-z])",
-        r"<sup>\d{1,3}</sup>|##\d{1,3}\$\$",
+        r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】](?!\d)|<sup>\d{1,3}</sup>|##\d{1,3}\$\$",
         r"[(（]\d{1,2}[)）](?=[\s.。!！*\"”]{0,4}\Z)",
     )
 )

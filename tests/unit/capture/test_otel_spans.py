@@ -8,7 +8,6 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.coercion import parsed
 from ragmonitor.capture.span_readers import (
     SpanRecord,
     genai,
@@ -606,7 +605,7 @@ def test_answers_are_found_in_every_shape(value):
 )
 def test_what_is_no_answer_is_none(value):
     """Reprs, nothing, and structures without a text."""
-    assert texts.answer(parsed(value) if isinstance(value, str) else value) == ""
+    assert texts.answer(texts.parsed(value) if isinstance(value, str) else value) == ""
 
 
 def test_an_earlier_answer_is_not_this_one():

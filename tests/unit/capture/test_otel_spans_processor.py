@@ -161,6 +161,18 @@ def test_more_spans_than_may_be_held_cost_the_oldest_traces():
     assert told.forgotten == ["too_many_open"] * (60 - len(found))
 
 
+def test_a_trace_with_too_many_spans_is_given_up(told, monkeypatch):
+    """And forgotten to its end: a part of it would be a record that lacks chunks."""
+    monkeypatch.setattr("ragmonitor.capture.span_readers.processor.MAX_SPANS_OF_TRACE", 50)
+    root = told.root()
+    for _ in range(60):
+        told.retrieve(root)
+    told.ask(root)
+    root.end()
+    assert (told.after(2), told.forgotten) == ([], ["too_many_open"])
+    assert told.processor._traces == {}
+
+
 def test_an_unknown_scope_is_learnt_from_its_spans(told):
     """Any SDK that writes GenAI's attributes, whatever its name."""
     tracer = told.provider.get_tracer("acme.agent")
