@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
@@ -636,6 +637,17 @@ class Report:
             lines.append(f"    {self.evidence(sentence)}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Show it in a notebook: the answer with its unsupported sentences marked, and why."""
+        text, answer, end = self.interaction.answer, "", 0
+        for sentence in self.unsupported:
+            answer += escape(text[end : sentence.start])
+            answer += f"<mark>{escape(text[sentence.start : sentence.end])}</mark>"
+            end = sentence.end
+        answer += escape(text[end:])
+        question, report = escape(self.interaction.query), escape(str(self))
+        return f"<p><b>{question}</b></p><p>{answer}</p><pre>{report}</pre>"
+
     def evidence(self, sentence: SentenceVerdict) -> str:
         """Say which words are not in the chunks, or which chunk says otherwise."""
         chunks = self.interaction.chunks
@@ -854,6 +866,15 @@ class AlarmCause:
     """The number of these that it finds hallucinated now."""
     waiting: int
     """The number of old answers that are still to be read again."""
+
+    def __str__(self) -> str:
+        """Say it in a sentence, for people."""
+        counts = f"{self.flipped} of {self.reread} old answers that were fine flipped"
+        if self.cause == "judge":
+            return f"The judge has become stricter: {counts} (error at most 5 %)."
+        if self.cause == "application":
+            return f"It is the application, not the judge: {counts} (error at most 5 %)."
+        return f"Judge or application is not yet known: {counts}; {self.waiting} can be read."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
 from ragmonitor.store import Store, StoreUnavailableError
 
-SIZE: Final = 500
+SIZE: Final = 2_000
 """Interactions of the reference."""
 KIND: Final = "retrieval"
 """Rows of the retrievals that are collected, by the interaction's id."""

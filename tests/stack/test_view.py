@@ -245,7 +245,8 @@ def test_the_page_shows_what_is_known_and_asks_nobody_else(page: Page, shown: Sh
     curve = page.run("return document.querySelector('#chart .curve').getAttribute('d')")
     assert curve.count("L") == 11
     facts = page.text("#facts")
-    assert "a sample of 10%" in facts
+    assert "the budget permits 10%" in facts
+    assert "asked: 100%" in facts
     assert "1 of 2 signals are still learned" in page.text("#verdict")
     page.driver.get(f"{shown.base}/ragmonitor/#evaluations")
     page.shows("the table is drawn", "document.querySelectorAll('#evaluation-table td').length")
