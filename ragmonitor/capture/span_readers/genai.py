@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragmonitor.capture.coercion import finite, text_in
+from ragmonitor.capture.coercion import finite, parsed, text_in
 from ragmonitor.capture.conversations import calls_tools, content_text
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.spans import SpanRecord
@@ -69,7 +69,7 @@ def fill(step: Step) -> None:
     if not step.query:
         last = next((m.text for m in reversed(asked) if m.role == "user"), "")
         # Of a workflow, what it was given is dumped into one message.
-        value = texts.parsed(last)
+        value = parsed(last)
         step.query = last if isinstance(value, str) else texts.question(value)
     step.labels = {
         "session_id": span.text(names.GENAI_CONVERSATION_ID) or span.text(names.OI_SESSION_ID),
@@ -131,7 +131,7 @@ def _answer(step: Step, said: tuple[Message, ...]) -> str:
         if isinstance(listed, list) and listed and calls_tools(listed[-1]):
             return ""  # a step's words: a last message without text is left out
     text = next((m.text for m in reversed(said) if m.role in ("assistant", "user")), "")
-    value = texts.parsed(text) if is_chain else text
+    value = parsed(text) if is_chain else text
     return text if isinstance(value, str) else texts.answer(value)
 
 

@@ -102,7 +102,7 @@ def _retrieved(span: SpanRecord, output: Any) -> Documents:
 
 
 def _labels(span: SpanRecord) -> dict[str, Any]:
-    metadata = texts.parsed(span.text(names.OI_METADATA))
+    metadata = parsed(span.text(names.OI_METADATA))
     labels = labels_of(
         metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
     )

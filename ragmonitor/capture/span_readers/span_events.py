@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ragmonitor.capture.span_readers.texts import parsed, parts_in
+from ragmonitor.capture.coercion import parsed
+from ragmonitor.capture.span_readers.texts import parts_in
 from ragmonitor.semconv import conventions as names
 
 _DETAILS: Final = "gen_ai.client.inference.operation.details"

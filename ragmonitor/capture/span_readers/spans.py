@@ -13,9 +13,8 @@ from opentelemetry.trace import (
     format_span_id,
 )
 
-from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in, token_count
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, parsed, text_in, token_count
 from ragmonitor.capture.span_readers.span_events import EVENTS, with_contents
-from ragmonitor.capture.span_readers.texts import parsed
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

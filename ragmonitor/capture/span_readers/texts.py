@@ -12,10 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ragmonitor.capture.coercion import (
-    MAX_JSON_CHARACTERS,
-    chunk_in,
-)
+from ragmonitor.capture.coercion import chunk_in, parsed
 from ragmonitor.capture.conversations import (
     answer_in,
     content_text,
@@ -45,18 +42,6 @@ class Documents(NamedTuple):
 
 
 UNKNOWN_DOCUMENTS = Documents((), complete=False)
-
-
-def parsed(text: str) -> Any:
-    """Return the value of a JSON text; the text itself if it is none, None if it is too much."""
-    if text[:1] in ("{", "[", '"') or text in ("null", "true", "false"):
-        try:
-            return json.loads(text) if len(text) <= MAX_JSON_CHARACTERS else None
-        except ValueError:
-            return text
-        except RecursionError:
-            return None
-    return text
 
 
 def question(value: Any) -> str:
