@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from operator import attrgetter
+from statistics import fmean
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.structured import field_words as words
@@ -81,45 +82,29 @@ _OFFERED: Final = frozenset(
 """Values that say that there is something at all."""
 
 
-class _Derived(NamedTuple):
-    """A figure of several rows."""
-
-    name: str
-    of: Callable[[Sequence[float]], float]
-    signs: re.Pattern[str]
-
-
-_TOTALS: Final = (
-    _Derived(
-        "average",
-        lambda values: sum(values) / len(values),
-        lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)"),
-    ),
-    _Derived(
-        "total",
+_DERIVED: Final[dict[str, tuple[Callable[[list[float]], float], re.Pattern[str]]]] = {
+    "average": (fmean, lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)")),
+    "total": (
         sum,
         lazy_pattern(r"(?i:\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"),
     ),
-)
-_EXTREMES: Final = (
-    _Derived(
-        "highest",
+    "highest": (
         max,
         lazy_pattern(
             r"(?i:\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
             "|最(?:高|大|多|贵|长|重))"
         ),
     ),
-    _Derived(
-        "lowest",
+    "lowest": (
         min,
         lazy_pattern(
             r"(?i:\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
             "|最(?:低|小|少|便宜|短|轻))"
         ),
     ),
-)
-_ASKS_PRICE: Final = lazy_pattern("cheap|expensive|便宜|贵")
+}
+"""The figures of several rows: how each is reckoned, and the words for it."""
+_EXTREMES: Final = ("highest", "lowest")
 
 
 class Outcome(IntEnum):
@@ -314,7 +299,7 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
         if clause.numbers and not _LIMITS.search(clause.own):
             _read_numbers(clause, reading)
         if clause.named and not clause.is_negated() and not reading.findings:
-            _read_extremes(clause, table, reading)
+            _read_extremes(clause, reading)
             _read_values_of_others(clause, table, reading)
     if reading.supported:  # so are the words that only carry what a field says
         frames = [term for term in content if term.key in words.FRAMES or term.kind == "negation"]
@@ -479,14 +464,13 @@ def _compare(
     columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
         columns[fact.column].append(fact)
-    signs = (each for each in (*_TOTALS, *_EXTREMES) if each.signs.search(clause.own))
-    derived = next(signs, None)
+    derived = next((name for name, (_, signs) in _DERIVED.items() if signs.search(clause.own)), "")
     figures: list[tuple[int, str, float]] = []
     """How many words speak of each, its label and its value."""
     for column, alike in columns.items():
         if derived and len(alike) > 1:
-            value = derived.of([amount(fact.value.numbers[0]) for fact in alike])
-            figures.append((0, f"{derived.name} of {'.'.join(column)}: {value:.6g}", value))
+            value = _DERIVED[derived][0]([amount(fact.value.numbers[0]) for fact in alike])
+            figures.append((0, f"{derived} of {'.'.join(column)}: {value:.6g}", value))
         elif derived not in _EXTREMES:
             figures += [(len(f.said), f.label, amount(n)) for f in alike for n in f.value.numbers]
     if any(_is_value(str(number.key), value) for _, _, value in figures):
@@ -505,18 +489,16 @@ def _is_value(key: str, value: float) -> bool:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _read_extremes(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
+def _read_extremes(clause: Clause, reading: FieldReading) -> None:
     """Find a row that is said to have the most or the least of something, and has not."""
-    groups = [mention.group for mention in clause.mentions]
-    if _ASKS_PRICE.search(clause.own):
-        groups += [table.groups[name] for name in table.by_word.get("price", ())]
-    for extreme in _EXTREMES if not clause.numbers else ():
-        word = extreme.signs.search(clause.own)
-        for group in groups if word else ():
+    for name in _EXTREMES if not clause.numbers else ():
+        extreme, signs = _DERIVED[name]
+        word = signs.search(clause.own)
+        for group, _, _ in clause.mentions if word else ():
             facts = [f for f in group[:MAX_COMPARED] if len(f.value.numbers) == 1 and f.column]
             own = [fact for fact in facts if not clause.named.isdisjoint(fact.rows)]
             figures = [amount(fact.value.numbers[0]) for fact in facts]
-            best = extreme.of(figures) if figures else 0.0
+            best = extreme(figures) if figures else 0.0
             if word and len(facts) > len(own) == 1 and amount(own[0].value.numbers[0]) != best:
                 place = clause.start + word.start(), clause.start + word.end()
                 reading.findings.append(Finding(*place, own[0].label, True))

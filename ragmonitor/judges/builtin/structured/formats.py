@@ -105,38 +105,28 @@ _PAIR = lazy_pattern(
 _ITEM = lazy_pattern(r"(?P<indent>[ \t]{0,40}[-*•+][ \t]{1,4})(?P<key>)(?P<value>\S.*)")
 
 
-_BRACE: Final = lazy_pattern(r"\{|\[\s*[\"'{]|[\"'] ?:")
+_BRACKETS: Final = ("{", "['", '["', "':", '":', "' :", '" :')
+_SIGNS: Final = (": ", ":\n", "：", ":**", "\t", "|-", "| -", "| :")
 _HAS_WORD: Final = lazy_pattern(r"[^\W\d_]")
-_TABLE_SIGNS: Final = ("\t", "|-", "| -", "| :")
 
 
 def records_of(chunk: str) -> Records | None:
     """Return the structured parts of a chunk; None for prose. Linear in its length."""
-    parts = _bracketed(chunk) if _BRACE.search(chunk) else []
-    if not parts and "<" in chunk:
+    holds = chunk.__contains__  # far quicker than any pattern
+    parts = _bracketed(chunk) if any(map(holds, _BRACKETS)) else []
+    if not parts and "<table" in chunk.lower():
         parts = list(_html_tables(chunk))
-    if not parts and _may_have_lines(chunk):
+    if not parts and (any(map(holds, _SIGNS)) or chunk.count(",") >= chunk.count("\n") > 1):
         parts = list(_lines_of(chunk))
-    if not parts:
-        return None
     found = Records(parts)
     has_keys = any(_HAS_WORD.search(key) for row in found.rows for key, _ in row.cells)
     return found if has_keys else None
 
 
-def _may_have_lines(chunk: str) -> bool:
-    """Return whether a chunk may hold a table, or a list of keys and values."""
-    if sum(map(chunk.count, (": ", ":\n", "：", ":**"))) > 1:
-        return True
-    if any(map(chunk.__contains__, _TABLE_SIGNS)):
-        return True
-    return chunk.count(",") >= chunk.count("\n") > 1
-
-
 def _bracketed(chunk: str) -> list[Part]:
     """Return the JSON of a chunk, or Python's literals; or what is left of one that is cut off."""
     parts: list[Part] = []
-    for convert in (str, _from_python):
+    for convert in (str, _from_python) if _OPENING.search(chunk) else ():
         text = convert(chunk)
         at = failed = 0
         while failed < MAX_ATTEMPTS and (opening := _OPENING.search(text, at)):
@@ -251,10 +241,12 @@ def _table_at(texts: Sequence[str], at: int, tried: dict[str, int]) -> tuple[int
         ):
             end += 1
         tried[sign] = end
+        if end - at < 2:
+            continue
         table = list(csv.reader(texts[at:end], delimiter=sign))
         head = {cell.strip() for cell in table[0]}
         is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
-        is_table = is_named and len(table) > 1 and {len(row) for row in table} == {len(head)}
+        is_table = is_named and {len(row) for row in table} == {len(head)}
         if is_table and (sign == "\t" or (len(table) > 2 and _has_figures(table))):
             return end - at, _table(table)
     return None
@@ -274,9 +266,12 @@ def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int]) -> tuple[int
     statements = sum(line["value"][-1:] in _ENDS or len(line["value"]) > 60 for line in lines)
     if sum(bool(line["key"]) for line in lines) >= 3 and 3 * statements <= len(lines):
         return len(lines), _nested(lines)
+    if sum(map(texts[at].count, "|;；")) < 2:
+        return None
     parts = [part.strip() for part in _INLINE.split(texts[at]) if part.strip()]
-    pairs = [pair for pair in map(_pair, parts) if pair and 0 < len(pair["value"]) <= 40]
-    return (1, _nested(pairs)) if 2 < len(pairs) == len(parts) else None
+    pairs = [pair for pair in map(_pair, parts) if pair]
+    is_list = 2 < len(pairs) == len(parts) and all(0 < len(each["value"]) <= 40 for each in pairs)
+    return (1, _nested(pairs)) if is_list else None
 
 
 _MAX_LINES: Final = 2_000

@@ -96,13 +96,11 @@ class Schedule:
         self.hours: dict[int, list[tuple[Term, Term]] | None] = {}
         """Maps each day to its opening and closing times; empty: closed; None: unknown."""
         self._labels: dict[int, str] = {}
-        self._path = ""
 
     def add(
         self, which: Sequence[int], value: str | None, found: Sequence[Term], path: str
     ) -> None:
         """Add what a field says of some days, and the times in it."""
-        self._path = self._path or path
         for day in which:
             self._labels[day] = f"{path}: {value}"
             if value is not None and CLOSED.search(value):
@@ -114,9 +112,8 @@ class Schedule:
                 self.hours[day] = None
 
     def label(self, day: int) -> str:
-        """Return the field that speaks of a day, and its value; of a day without one, its name."""
-        place = self._path.rpartition(".")[0] or self._path
-        return self._labels.get(day) or f"{place}.{DAY_NAMES[day - 1]}"
+        """Return the field that speaks of a day; of a day without one, the first of all."""
+        return self._labels.get(day) or f"{min(self._labels.values())}, no {DAY_NAMES[day - 1]}"
 
     def agrees(self, day: int, sides: Collection[Side], *, says_closed: bool) -> bool:
         """Return whether the hours of a day are what is said of it."""
