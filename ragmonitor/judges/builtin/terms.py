@@ -447,8 +447,10 @@ def _chinese_keys(text: str) -> ChunkKeys:
         order += [atom.key for atom in figure.atoms]
         order.append(".")
     keys = pair_keys(text)
-    keys.update(chain.from_iterable(map(_KEYS.__getitem__, _LATIN.findall(text))))
-    keys.update(chain.from_iterable(map(alternatives, map(str, order))))
+    keys.update(chain.from_iterable(map(_KEYS.__getitem__, _LATIN.findall(text))), order)
+    for key in order:
+        if str(key)[0] in "@°":
+            keys.update(alternatives(str(key)))
     return ChunkKeys(keys, order, True)
 
 
