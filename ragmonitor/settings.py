@@ -310,6 +310,11 @@ class SamplingSettings(Group):
         gt=0,
         le=1,
     )
+    floor_by: str | None = option(
+        None,
+        "An attribute of interactions (route, tenant, ...) of which every value has at least nine "
+        "judged answers an hour, budget permitting.",
+    )
 
 
 class ContentSettings(Group):
