@@ -542,11 +542,10 @@ def test_llama_index_tells_the_same_story(
     watched: Watched, convention: str, app: Callable[[], str]
 ) -> None:
     """As above; of OpenLLMetry's streams nothing is known, see the next test."""
-    if convention == "openllmetry" and app.__name__ in STREAMS:
-        watched.monitor.span_processor()._span_age_s = 0.001
     with instrumented(watched.provider, convention, "llama_index"):
         answer = app()
     if convention == "openllmetry" and app.__name__ in STREAMS:
+        watched.monitor.span_processor()._span_age_s = 0.001
         # Its instrumentation writes no answer of a stream, and may never end its root.
         (found,) = until("aged out", lambda: watched.interactions)
         assert (found.query, found.answer) == (QUESTION, "")
