@@ -570,7 +570,7 @@ def test_a_stream_that_is_closed_early_is_partial(watched: Watched, convention: 
 
 
 @pytest.mark.parametrize("convention", CARRIES)
-def test_a_cancelled_request_leaves_nothing(watched: Watched, convention: str) -> None:
+def test_a_cancelled_request_is_none(watched: Watched, convention: str) -> None:
     """A model was never asked: no interaction, as with our own integration."""
 
     async def cancel() -> None:
@@ -583,7 +583,6 @@ def test_a_cancelled_request_leaves_nothing(watched: Watched, convention: str) -
     with instrumented(watched.provider, convention, "langchain"):
         asyncio.run(cancel())
     assert watched.interactions == []
-    assert len(watched.monitor.span_processor()) == 0
 
 
 @pytest.mark.parametrize("inner", ["openinference", "openllmetry", "genai"])
