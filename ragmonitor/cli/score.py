@@ -86,9 +86,9 @@ def scorer_for(options: ScoringOptions) -> Scorer:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    names, replies = options.evaluators, None
+    names, replies, workers = options.evaluators, None, 1
     if isinstance(options, ScoreOptions):
-        replies = _replies(options)
+        replies, workers = _replies(options), options.workers
         if file_class(options.output) is RagCheckerFile:
             names = f"{names},{RAGCHECKERS_OWN}"
     return scorer_of(
@@ -98,6 +98,7 @@ def scorer_for(options: ScoringOptions) -> Scorer:
         budget_tokens=options.budget_tokens,
         api_base=options.api_base,
         replies=replies,
+        workers=workers,
     )
 
 
