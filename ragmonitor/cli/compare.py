@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ragmonitor.cli.options import CompareOptions
 from ragmonitor.cli.score import (
@@ -29,6 +29,8 @@ from ragmonitor.offline.shapes import read_file
 from ragmonitor.records import Report, Scored, evaluator_name
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.stats.paired import Difference, paired_difference
+
+MIN_PAIRS: Final = 10
 
 Side = tuple[list[Report], int]
 """The reports on one of the two files, and the number of its lines that cannot be read."""
@@ -74,6 +76,8 @@ def run(options: CompareOptions) -> int:
             f"{without_partner[0]} before, {without_partner[1]} after\n"
             "* more than chance: the interval leaves out 0"
         )
+        if len(pairs) < MIN_PAIRS:
+            say(f"fewer than {MIN_PAIRS} pairs decide nothing: compare more answers")
         if scorer.budget is not None:
             say(cost_text(scorer, scorer.budget))
     is_wrong = False

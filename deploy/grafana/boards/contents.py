@@ -531,12 +531,12 @@ INVESTIGATE = board(
             empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
         ),
         lines(
-            Words("Are golden questions answered correctly?", "标准问题答对了吗？"),
+            Words("Are golden questions answered correctly?", "参考问题答对了吗？"),
             Words(
                 "Correctness and context recall of the golden questions, and how many were"
                 " answered. Recall first is the retriever or the index; correctness"
                 " alone is prompt or model.",
-                "标准问题的正确性、上下文召回率与可用率。"
+                "参考问题的正确性、上下文召回率与可用率。"
                 "召回率先降：检索或索引；仅正确性下降：提示词或模型。",
             ),
             (
@@ -547,7 +547,7 @@ INVESTIGATE = board(
                 shown("ragmonitor_golden_score", ANSWERED),
                 Words("{{service}} · answered", "{{service}} · 可用率"),
             ),
-            empty=Words("No golden questions are asked", "未提问标准问题"),
+            empty=Words("No golden questions are asked", "未提问参考问题"),
         ),
     ),
     since="now-6h",
@@ -640,7 +640,7 @@ PIPELINE = board(
             Words(
                 "Share of the reference answers on which the judge's verdict has changed. A rise:"
                 " trust no quality alarm before the judge is checked.",
-                "评审对参考样例改变裁决的比例。上升：先查评审，再信质量告警。",
+                "评审对参考样例改变结论的比例。上升：先查评审，再信质量告警。",
             ),
             alone(shown("ragmonitor_anchor_flip_rate", JUDGED)),
             empty=Words("No reference answers yet", "还没有参考样例"),
