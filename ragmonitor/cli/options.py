@@ -433,10 +433,6 @@ class RolloutOptions:
         str, typer.Option(help="How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
     ] = "30m"
     address: AddressOption = None
-    accept: Annotated[
-        Literal["better", "equivalent", "undecided"],
-        typer.Option(help="The least decision that ends with exit code 0, as all better ones do."),
-    ] = "better"
     json_output: JsonOption = False
 
 
