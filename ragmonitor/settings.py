@@ -704,7 +704,7 @@ def _from_file() -> dict[str, Any]:
         tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{FILE}: {error}") from error
     values = tables.pop(TABLE, {})
     if tables or not isinstance(values, dict):
