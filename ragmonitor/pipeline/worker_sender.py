@@ -33,7 +33,7 @@ from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import is_probe
 from ragmonitor.pipeline.sender import TICK_S, Call, Sender
-from ragmonitor.records import AlarmState, Cause, Interaction, Report, SpanReference, Status
+from ragmonitor.records import AlarmState, Cause, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
@@ -549,8 +549,7 @@ class WorkerSender(Sender):
 
 def _report(interaction: Any, told: Any) -> Report:
     """Return the report of plain values."""
-    read = msgspec.convert(told, wire.report_shape())
-    return wire.report_of(read, msgspec.convert(interaction, Interaction))
+    return msgspec.convert({**told, "interaction": interaction}, Report)
 
 
 def _metrics(families: Sequence[Any]) -> list[Metric]:
