@@ -5,6 +5,7 @@ An application needs none of these names.
 
 # ruff: noqa: PLC0414 - `as` says that integrations import it from here
 
+from ragmonitor.capture import streams
 from ragmonitor.capture.assembly import Translator as Translator
 from ragmonitor.capture.assembly import is_most_of as is_most_of
 from ragmonitor.capture.coercion import chunk_in as chunk_in
@@ -43,3 +44,6 @@ from ragmonitor.runtime.forks import ForkSafeLock as ForkSafeLock
 from ragmonitor.runtime.forks import survive_forks as survive_forks
 from ragmonitor.runtime.guard import record_error as record_error
 from ragmonitor.runtime.guard import shielded as shielded
+
+StreamListener = streams.Listener
+read_stream = streams.read
