@@ -27,7 +27,7 @@ from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.placement import UNIX, described
 from ragmonitor.pipeline.sender import STOPPING_S, Sender
-from ragmonitor.records import AlarmState, Cause, Interaction, Report, SpanReference
+from ragmonitor.records import AlarmState, Cause, Report, SpanReference
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
@@ -350,8 +350,7 @@ class WorkerSender(Sender):
 
 def _report(interaction: Any, told: Any) -> Report:
     """Return the report of plain values."""
-    read = msgspec.convert(told, wire.report_shape())
-    return wire.report_of(read, msgspec.convert(interaction, Interaction))
+    return msgspec.convert({**told, "interaction": interaction}, Report)
 
 
 def _metrics(families: Sequence[Any]) -> list[Metric]:
