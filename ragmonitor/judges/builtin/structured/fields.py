@@ -33,7 +33,6 @@ _SCALE: Final = lazy_pattern(r"(?i:(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z)")
 _DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
 """Dates, and numbers of telephones: no quantities."""
 _SHORT_MINUTE: Final = lazy_pattern(r"(?<=\d):(?=\d(?!\d))")
-_PARTS: Final = lazy_pattern(r"[,，;；/、]\s{0,4}")
 _SEGMENT: Final = lazy_pattern("[;；,，/]")
 _NO_NAME: Final = lazy_pattern(r"\W?[\d.,:%/ -]+\W?|.*[.!?。！？]")
 _MAX_DEPTH: Final = 4
@@ -97,7 +96,7 @@ def key_words(key: str) -> KeyWords:
 
 
 def _days_of(text: str) -> tuple[int, ...]:
-    return tuple(day for each in hours.days(text) for day in each.days)
+    return tuple(day for _, which in hours.days(text) for day in which)
 
 
 def numbers_of(text: str, content: Sequence[Term]) -> list[Term]:
@@ -129,8 +128,8 @@ class Value(NamedTuple):
     numbers: Sequence[str] = ()
     """Their keys."""
     times: Sequence[Term] = ()
-    phrases: Sequence[str] = ()
-    """The value, and the parts of it."""
+    phrase: str = ""
+    """What equal values have in common; of one that affirms, denies or is long nothing."""
 
 
 @lru_cache(maxsize=4_096)
@@ -148,9 +147,7 @@ def value_of(value: Scalar) -> Value:
     times = hours.times(content)
     is_quantity = not times and not _DATE.search(value)
     numbers = [str(term.key) for term in numbers_of(value, content)] if is_quantity else []
-    parts = (value, *_PARTS.split(value)[:MAX_PHRASE]) if says is None else ()
-    phrases = [each for each in dict.fromkeys(map(phrase, parts)) if each]
-    return Value(value, says, False, numbers, times, phrases)
+    return Value(value, says, False, numbers, times, phrase(value) if says is None else "")
 
 
 class Fact(NamedTuple):
@@ -203,8 +200,9 @@ class FieldTable:
         """Maps a phrase or a number to the fields that have it as a value."""
         found: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.facts:
-            for each in (*fact.value.phrases, *fact.value.numbers):
+            for each in (fact.value.phrase, *fact.value.numbers):
                 found[each].append(fact)
+        found.pop("", None)
         return found
 
     @cached_property
@@ -314,5 +312,4 @@ def _name(row: Row) -> str:
     if not row.is_listed:
         return ""
     names = [value for _, value in texts if value and value_of(value).truth is None]
-    names = [name for name in names if not _NO_NAME.fullmatch(name)]
-    return next((name for name in names if not hours.days(name)), names[0] if names else "")
+    return next((name for name in names if not _NO_NAME.fullmatch(name)), "")
