@@ -424,7 +424,7 @@ def _read_numbers(clause: Clause, reading: FieldReading) -> None:
             fact
             for mention in mentions
             for fact in mention.facts
-            if fact.value.numbers and (is_behind or not fact.is_count)
+            if fact.value.numbers and (is_behind or fact.column)
         ]
         if facts:
             used |= {number, token}
@@ -494,7 +494,7 @@ def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldRead
     said = {str(number.key): _span(number) for number in clause.numbers}
     said = {**clause.phrases, **said}
     for value, span in said.items():
-        facts = [fact for fact in table.by_value.get(value, ()) if not fact.is_count]
+        facts = [fact for fact in table.by_value.get(value, ()) if fact.column]
         if not 0 < len(facts) <= MAX_SHARED or span in reading.supported:
             continue
         if any(not clause.named.isdisjoint(fact.rows) for fact in facts):

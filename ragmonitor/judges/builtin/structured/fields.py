@@ -163,11 +163,6 @@ class Fact(NamedTuple):
     """The keys that lead to it; without any it is the number of items of a list."""
 
     @property
-    def is_count(self) -> bool:
-        """Whether it is the number of items of a list."""
-        return not self.column
-
-    @property
     def label(self) -> str:
         """The field and its value, as a finding names them."""
         value = "null" if self.value.is_null else str(self.value.text)
@@ -268,7 +263,7 @@ class FieldTable:
         sizes = {row: sum(row in fact.rows for fact in facts) for row in named}
         few = min(filter(None, sizes.values()), default=0)
         rows = {row for row, size in sizes.items() if size == few > 0}
-        return [f for f in facts if f.is_count or rows.intersection(f.rows)] if rows else facts
+        return [f for f in facts if not f.column or rows.intersection(f.rows)] if rows else facts
 
 
 def _facts(row: Row, name: str, places: tuple[Place, ...]) -> Iterator[Fact]:
@@ -284,23 +279,16 @@ def _add_hours(schedules: dict[Place, hours.Schedule], fact: Fact, *, is_listed:
     """Add the opening hours that a field gives: `Monday: 9-17`, or `hours: Mon-Fri 9-17`."""
     text = fact.value.text if isinstance(fact.value.text, str) else ""
     _, every, days = key_words(fact.column[-1])
-    if len(text) > 4 * MAX_VALUE or not (text or fact.value.is_null):
+    if len(text) > 4 * MAX_VALUE or not (days or "hour" in fact.said | every):
         return
-    if days and len(fact.value.times) != 1:
-        if not text or _is_of_hours(text):
-            owner = fact.rows[:1] if is_listed else fact.rows[1:2] or fact.rows
-            schedules[owner[0]].add(days, text or None, fact.value.times, fact.path)
-    elif text and "hour" in fact.said | every:
-        named: tuple[int, ...] = ()
-        for part in map(str.strip, _SEGMENT.split(text)):
-            named = _days_of(part) or named
-            if _is_of_hours(part):
-                days, times = named or tuple(range(1, 8)), value_of(part).times
-                schedules[fact.rows[0]].add(days, part, times, fact.path)
-
-
-def _is_of_hours(text: str) -> bool:
-    return bool(value_of(text).times) or hours.CLOSED.search(text) is not None
+    # The days of a week are fields of the row that has the hours.
+    owner = fact.rows[1] if days and not is_listed and len(fact.rows) > 1 else fact.rows[0]
+    if days and fact.value.is_null:
+        schedules[owner].add(days, None, (), fact.path)
+    for part in map(str.strip, _SEGMENT.split(text)):
+        days, times = _days_of(part) or days, value_of(part).times
+        if len(times) > 1 or hours.CLOSED.search(part):
+            schedules[owner].add(days or tuple(range(1, 8)), part, times, fact.path)
 
 
 def _name(row: Row) -> str:
