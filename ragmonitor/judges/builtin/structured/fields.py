@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -57,15 +57,18 @@ def _key_of(word: str) -> str:
 def tokens(text: str) -> list[Token]:
     """Return the words and figures of a text, those that name the same as one; none of Chinese."""
     found: list[Token] = []
+    before = ""
     for match in _WORD.finditer(text):
         word = match["word"]
         key = _key_of(word) if word else match["figure"].replace(",", "")
-        joined = f"{found[-1].key}_{key}" if found else ""
-        if joined in words.SAME and match.start() - found[-1].end <= 1:
-            found[-1] = Token(words.SAME[joined], found[-1].start, match.end())
+        joined = words.SAME.get(f"{before}_{key}")
+        if joined and match.start() - found[-1].end <= 1:
+            found[-1] = Token(joined, found[-1].start, match.end())
+            before = joined
         else:
-            found.append(Token(key, *match.span()))
-    return [Token(words.SAME.get(each.key, each.key), each.start, each.end) for each in found]
+            found.append(Token(words.SAME.get(key, key), *match.span()))
+            before = key
+    return found
 
 
 @lru_cache(maxsize=8_192)
@@ -260,9 +263,9 @@ class FieldTable:
         """
         if len(facts) > MAX_COMPARED:
             return ()
-        sizes = {row: sum(row in fact.rows for fact in facts) for row in named}
-        few = min(filter(None, sizes.values()), default=0)
-        rows = {row for row, size in sizes.items() if size == few > 0}
+        sizes = Counter(row for fact in facts for row in fact.rows if row in named)
+        few = min(sizes.values(), default=0)
+        rows = {row for row, size in sizes.items() if size == few}
         return [f for f in facts if not f.column or rows.intersection(f.rows)] if rows else facts
 
 

@@ -99,8 +99,9 @@ class Schedule:
                 self.hours[day] = None
 
     def label(self, day: int) -> str:
-        """Return the field that speaks of a day; of a day without one, the first of all."""
-        return self._labels.get(day) or f"{min(self._labels.values())}, no {DAY_NAMES[day - 1]}"
+        """Return the field that speaks of a day, and its value; of a day without one, its name."""
+        path = min(self._labels.values()).partition(": ")[0]
+        return self._labels.get(day) or f"{path.rpartition('.')[0] or path}.{DAY_NAMES[day - 1]}"
 
     def agrees(self, day: int, sides: Collection[Side], *, says_closed: bool) -> bool:
         """Return whether the hours of a day are what is said of it."""
