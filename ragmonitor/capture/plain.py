@@ -69,13 +69,14 @@ class Record:
     __slots__ = ("_interaction", "framework", "is_probe", "status")
 
     def __init__(self, interaction: Any) -> None:
-        if not isinstance(interaction, Interaction):
+        if isinstance(interaction, Interaction):
+            self._interaction = interaction
+        else:
             note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
-            interaction = without_texts(FRAMEWORK, "ok")
-        self._interaction = interaction
-        self.framework = text_in(interaction.framework) or FRAMEWORK
-        self.is_probe = is_probe(interaction)
-        self.status: Status = status_in(interaction.status)
+            self._interaction = without_texts(FRAMEWORK, "ok")
+        self.framework = text_in(self._interaction.framework) or FRAMEWORK
+        self.is_probe = is_probe(self._interaction)
+        self.status: Status = status_in(self._interaction.status)
 
     @property
     def held(self) -> Interaction:
@@ -530,9 +531,8 @@ def _as_now(item: Any) -> Any:
     """Return a mapping or a document as it is now: the application may shorten it to show it."""
     if type(item) is tuple and len(item) == 2:
         return _as_now(item[0]), item[1]
-    fields = item if type(item) is dict else getattr(item, "__dict__", None)
-    is_document = type(fields) is dict and (fields is item or "page_content" in fields)
-    return dict(fields) if is_document else item
+    fields = item if type(item) is dict else getattr(item, "__dict__", {})
+    return dict(fields) if fields is item or "page_content" in fields else item
 
 
 class StreamedAnswer(Listener):

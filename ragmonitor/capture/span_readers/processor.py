@@ -195,19 +195,18 @@ class InteractionSpanProcessor(SpanProcessor):
 
     def sweep(self) -> None:
         """Hand over what is complete and quiet; give up what never ends."""
-        if self._sweeping.acquire(blocking=False):
-            try:
-                self._take(quiet_s=self._quiet_s)
-            finally:
-                self._sweeping.release()
+        self._sweep(0.0, self._quiet_s)
 
     def drain(self, timeout_s: float) -> bool:
         """Hand over what is complete, quiet or not; return whether the time sufficed."""
+        return self._sweep(max(0.0, timeout_s), 0.0)
+
+    def _sweep(self, timeout_s: float, quiet_s: float) -> bool:
         sweeping = self._sweeping
-        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
+        if not sweeping.acquire(timeout=timeout_s):
             return False
         try:
-            self._take(quiet_s=0.0)
+            self._take(quiet_s)
         finally:
             sweeping.release()
         return True
@@ -219,7 +218,7 @@ class InteractionSpanProcessor(SpanProcessor):
         self._held = 0
         self._awake = False
 
-    def _take(self, *, quiet_s: float) -> None:
+    def _take(self, quiet_s: float) -> None:
         now = self._clock()
         held = 0
         for trace_id, trace in [*self._traces.copy().items()]:
@@ -261,7 +260,7 @@ class InteractionSpanProcessor(SpanProcessor):
         joined = JoinedTrace(spans, _open_spans(trace), is_retrieval_tool=self._is_retrieval_tool)
         kept, gone = set[str](), set[str]()
         for finished in joined.interactions():
-            members = {*finished.by_id, finished.root.span_id}
+            members = {finished.root.span_id, *(step.span.span_id for step in finished.steps)}
             if min(ages[member] for member in members) < quiet_s:
                 kept |= members
                 continue
