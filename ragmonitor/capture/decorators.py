@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ragmonitor.capture.coercion import text_in
+from ragmonitor.capture.coercion import error_text, text_in
 from ragmonitor.capture.conversations import answer_in
 from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer, current_interaction
+from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.streams import Listener, listened
 from ragmonitor.records import Chunk
 from ragmonitor.runtime.guard import record_error, shielded
@@ -82,11 +84,37 @@ def retrieves(
 
     def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         i = current_interaction()
-        if i is None:
-            return None
-        return i.retrieval(query=read(args, kwargs), name=name, chunks=chunks)
+        return None if i is None else _Retrieval(i, read(args, kwargs), name, chunks)
 
     return _listened(function, listener, reads_streams=False)
+
+
+class _Retrieval(Listener):
+    """Notes what a function retrieves for an interaction."""
+
+    reads_streams = False
+
+    def __init__(
+        self,
+        recorder: InteractionRecorder,
+        query: str,
+        name: str,
+        chunks: Callable[[Any], Sequence[Chunk | str]] | None,
+    ) -> None:
+        self._recorder = recorder
+        self._run = recorder.noted("retriever", name, query)
+        self._run.started_ns = time.time_ns()
+        self._chunks = chunks
+
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
+        """Note that the search failed."""
+        if failure is not None and status_of(failure) == "error":
+            self._run.error = error_text(failure)
+        self.give(())
+
+    def give(self, result: Any) -> None:
+        """Note what the search found."""
+        self._recorder.found(self._run, result, self._chunks)
 
 
 def _inner(function: Any) -> Any:

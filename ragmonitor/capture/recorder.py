@@ -314,7 +314,7 @@ class Recorder:
         Args:
             run_id: As in `started`.
             outputs: What it gave. Of a tool: what it retrieved, None if that is nothing.
-            inputs: What it was given, where that became known only at the end.
+            inputs: What a root was given, where that became known only at the end.
             status: `partial` for a stream that was closed before its end.
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
@@ -335,9 +335,11 @@ class Recorder:
                 run.asked = run.asked and asked
                 if named is not None:
                     self._note_named(run, outputs, named)
-                if run.thread is not None and run.scope is None and run.outer is None:
-                    run.waits = run.waits or bool(_told(waits, outputs))
-                    if run.waits or FinishedRuns(run, self._translator).is_unanswered():
+                if run.thread is not None and run.scope is None:
+                    if run.outer is None:
+                        run.waits = run.waits or bool(_told(waits, outputs))
+                    finished = FinishedRuns(run, self._translator)
+                    if run.waits or (run.outer is None and finished.is_unanswered()):
                         self._pause(run, outputs, inputs, run.thread)
                         return
             self._close(run, outputs, inputs, status, error, at_ns)
@@ -376,24 +378,13 @@ class Recorder:
         Its root pauses under its `thread`, now or when it ends.
         """
         with _capture:
-            run = self._open.pop(run_id, None)
-            if run is None:
-                return
-            root = run.root
-            root.waits = True
-            if run.id != run_id:
-                return
-            if run is not root:
-                self._close(run, None, None, "ok", "")
-            elif root.thread is not None and root.scope is None:
-                self._pause(root, None, None, root.thread)
-            elif root.outer is not None:
-                root.outer.waits = True
-                root.ended_ns = time.time_ns()
-                self._move(root, root.outer)
-                root.release()
-            else:
-                self._close(root, None, None, "partial", "")
+            run = self._open.get(run_id)
+            if run is not None:
+                root = run.root
+                root.waits = True
+                if root.thread is None and root.outer is not None:
+                    root.outer.waits = True
+                self.ended(run_id, status="partial" if run is root else "ok")
 
     def failed(
         self,
@@ -449,8 +440,6 @@ class Recorder:
                     if member.kind == "model" and member.is_open:
                         self._open.pop(member.id, None)
             self._finish(run)
-        elif inputs is not None:
-            run.inputs = inputs
 
     def _pause(self, root: Root, outputs: Any, inputs: Any, key: Hashable) -> None:
         root.ended_ns = time.time_ns()
