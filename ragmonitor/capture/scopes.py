@@ -31,11 +31,6 @@ class InteractionScope:
     block may be read after it.
     """
 
-    __slots__ = (
-        *("_closed", "_is_read", "_open", "_ticket"),
-        *("hand_over", "interaction", "lost", "parts"),
-    )
-
     def __init__(
         self, interaction: Any, hand_over: Callable[[Finished], None], done: Callable[[], None]
     ) -> None:
