@@ -601,16 +601,16 @@ class Statistics:
     def _means(self, found: ticking.Evaluation) -> Iterator[WindowedMean]:
         windows: tuple[Window, ...] = ("1h", "24h")
         for window in windows:
-            for series, (covered, estimate) in found.means.get(window, {}).items():
+            for series, mean in found.means.get(window, {}).items():
                 key = self._key(series)
                 if key is not None:
                     yield WindowedMean(
                         key=key,
                         window=window,
-                        estimate=estimate,
-                        judged=covered.judged,
-                        missing=covered.missing,
-                        uncovered=covered.uncovered,
+                        estimate=mean.estimate,
+                        judged=mean.judged,
+                        missing=mean.missing,
+                        uncovered=mean.uncovered,
                     )
 
     def _counted(self) -> Iterator[GaugeValue]:
@@ -635,8 +635,9 @@ class Statistics:
                 "judged": round(each.judged),
                 "rate": {"mean": each.mean, "lower": each.lower, "upper": each.upper},
             }
-            for series, (_, each) in found.means.get("24h", {}).items()
-            if series.startswith(root) and not series.endswith(f"={OTHER}") and each is not None
+            for series, mean in found.means.get("24h", {}).items()
+            if series.startswith(root) and not series.endswith(f"={OTHER}")
+            if (each := mean.estimate) is not None
         ]
         return {"slices": {"listed": rates}} if rates else {}
 
