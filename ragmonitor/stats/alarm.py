@@ -152,7 +152,8 @@ class Alarm:
         everybody = cells.get(ALL, _NOBODY)
         cells = {group: cell for group, cell in cells.items() if group != ALL}
         self.is_touched = self.is_touched or bool(cells)
-        suspicion, bar = self.suspicion, self.bar  # by what is past: these verdicts must not move it
+        # By what is past: these verdicts must not move it.
+        suspicion, bar = self.suspicion, self.bar
         if held is None and not self.is_active:
             self._learn(cells, at_s)
         if bar is None:

@@ -61,10 +61,8 @@ from ragmonitor.store import (
     OTHER,
     Admission,
     Outbox,
-    Rows,
     Store,
     StoreUnavailableError,
-    merge,
 )
 
 EXPLAINED: Final = (HALLUCINATION, "faithfulness")
@@ -196,7 +194,6 @@ class Statistics:
         """Drawn answers whose verdict is on its way."""
         self._unplaced: list[Summed] = []
         """Drawn answers that the store has not placed yet."""
-        self._totals: Rows = {}
         self._usual_uncertainty = 0.0
         self._learned_s, self._has_news = -math.inf, True
         self._examples: dict[str, deque[Example]] = {}
@@ -425,7 +422,7 @@ class Statistics:
         if increments:
             self.outbox.add(increments, self._unplaced)
             self._unplaced = []
-        merge(self._totals, self.outbox.flush())
+        self.outbox.flush()
         elapsed_s = abs(self._now() - self._learned_s)
         if self._watching.judge is None or elapsed_s < (LEARN_EACH_S if self._has_news else 60.0):
             return
@@ -615,7 +612,7 @@ class Statistics:
 
     def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""
-        for series, row in self._totals.items():
+        for series, row in self.outbox.totals.items():
             key = self._key(series)
             if key is None or key.dimension:
                 continue
