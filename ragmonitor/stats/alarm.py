@@ -281,8 +281,6 @@ class Alarm:
         """Begin the other side: groups that were looked at bet no more until they were silent."""
         self.raised_at_s, self.parts, self.is_touched = raised_at_s, parts, True
         self.units = {group: (SPENT, 0.0, *unit[2:]) for group, unit in self.units.items()}
-        if self.learning is not None:
-            self.learning.forget_fresh()
 
     # --- learning -------------------------------------------------------------------------------
 
@@ -326,8 +324,6 @@ class Alarm:
         for name in ("parts", "units", "at_s", "raised_at_s", "began_s", "level", "reserve"):
             setattr(self, name, getattr(ahead, name))
         self.is_touched = True
-        if self.learning is not None:
-            self.learning.forget_fresh()
 
     def numbers(self) -> bytes:
         """Return all but the groups."""

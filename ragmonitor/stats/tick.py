@@ -97,7 +97,6 @@ class Shown(NamedTuple):
 class Evaluation:
     """What a tick found."""
 
-    at_s: float
     events: Sequence[AlarmEvent]
     """Those of this tick."""
     alarms: Mapping[str, Shown]
@@ -151,7 +150,7 @@ class Tick:
         """Return what another process found last. Raises `StoreUnavailableError`."""
         now_s, known = self._store.now(), self._newest()
         alarms = {series: Shown.of(each, each, now_s) for series, each in known.alarms.items()}
-        return Evaluation(now_s, (), alarms, known.means)
+        return Evaluation((), alarms, known.means)
 
     def run(self, *, is_due: bool = False) -> Evaluation | None:
         """Evaluate; None: another process has the lease, or was faster.
@@ -239,7 +238,7 @@ class Tick:
                 return None
             known.version += 1
         self._known = known
-        return Evaluation(now_s, events, alarms, known.means)
+        return Evaluation(events, alarms, known.means)
 
     def _alarm(self, known: _Known, each: Stream) -> Alarm:
         """Return an alarm, in line with the objective that holds for the service."""
