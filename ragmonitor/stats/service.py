@@ -426,8 +426,9 @@ class Statistics:
             is_due: All means are formed anew, whenever that was last.
         """
         for part in self.parts:
-            for observation in part.tick():
-                self._observe(observation)
+            with contextlib.suppress(StoreUnavailableError):  # it is said below
+                for observation in part.tick():
+                    self._observe(observation)
             give_back()
         events: list[AlarmEvent] = []
         try:
@@ -682,7 +683,8 @@ class Statistics:
     def close(self) -> None:
         """Keep what is to outlive the process. Nothing is added afterwards."""
         for part in self.parts:
-            part.close()
+            with contextlib.suppress(StoreUnavailableError):  # it is said below
+                part.close()
         try:
             self.keep()
             self.store.close()
