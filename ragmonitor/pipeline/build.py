@@ -320,12 +320,12 @@ def estimates_of(
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(store),
-        Causes(
+        *Causes(
             store,
             watching,
             service_version=settings.service_version,
             policy=_content(settings),
-        ),
+        ).parts,
         PeoplesFeedback(store),
     ]
     references = None
