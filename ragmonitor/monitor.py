@@ -9,7 +9,6 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
@@ -152,7 +151,7 @@ class Monitor:
         """Every series of this monitor, to mount in an application's own metrics endpoint."""
         self.registry.register(Scrape(lambda: [*self._back.registry.collect()]))
         self._answer_checks = AnswerChecks(
-            note=lambda of, outcome: self._back.ledger.note_check(of, outcome)
+            note=lambda *check: self._back.ledger.note_check(*check)  # noqa: PLW0108 - by then
         )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
@@ -509,12 +508,7 @@ class Monitor:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     # --- for integrations -----------------------------------------------------------------------

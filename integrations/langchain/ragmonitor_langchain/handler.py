@@ -120,7 +120,6 @@ class RagMonitorHandler(BaseCallbackHandler):
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
         name: str | None = None,
-        run_type: str | None = None,
         defers_inputs: Any = _ABSENT,
         **_: Any,
     ) -> None:
@@ -262,24 +261,9 @@ class RagMonitorHandler(BaseCallbackHandler):
     # --- models -----------------------------------------------------------------------------
 
     def on_chat_model_start(
-        self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **event: Any
-    ) -> None:
-        """Note that a chat model is asked."""
-        with _capture:
-            # A copy: agents append to the list that they asked with.
-            self._model_started(serialized, [*messages[0]] if messages else None, **event)
-
-    def on_llm_start(
-        self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
-    ) -> None:
-        """Note that a completion model is asked."""
-        with _capture:
-            self._model_started(serialized, prompts, **event)
-
-    def _model_started(
         self,
         serialized: dict[str, Any] | None,
-        asked: Sequence[BaseMessage] | Sequence[str] | None,
+        messages: Sequence[Sequence[BaseMessage] | Sequence[str]],
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
@@ -289,14 +273,23 @@ class RagMonitorHandler(BaseCallbackHandler):
         invocation_params: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        self._started(
-            _key(run_id),
-            _key(parent_run_id),
-            "model",
-            name or _name_in(serialized),
-            asked,
-            (tags, metadata, invocation_params),
-        )
+        """Note that a model is asked."""
+        with _capture:
+            self._started(
+                _key(run_id),
+                _key(parent_run_id),
+                "model",
+                name or _name_in(serialized),
+                # A copy: agents append to the list that they asked with.
+                [*messages[0]] if messages else None,
+                (tags, metadata, invocation_params),
+            )
+
+    def on_llm_start(
+        self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
+    ) -> None:
+        """Note that a completion model is asked."""
+        self.on_chat_model_start(serialized, [prompts], **event)
 
     def on_llm_new_token(
         self,
