@@ -151,7 +151,8 @@ class Monitor:
         """Every series of this monitor, to mount in an application's own metrics endpoint."""
         self.registry.register(Scrape(lambda: [*self._back.registry.collect()]))
         self._answer_checks = AnswerChecks(
-            note=lambda *check: self._back.ledger.note_check(*check)  # noqa: PLW0108 - by then
+            # A fork makes another ledger.
+            note=lambda of, outcome: self._back.ledger.note_check(of, outcome)  # noqa: PLW0108
         )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)

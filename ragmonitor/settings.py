@@ -276,6 +276,11 @@ class SamplingSettings(Group):
         gt=0,
         le=1,
     )
+    floor_by: str | None = option(
+        None,
+        "An attribute of interactions (route, tenant, ...) of which every value has at least nine "
+        "judged answers an hour, budget permitting.",
+    )
 
 
 class ContentSettings(Group):
@@ -669,7 +674,7 @@ def _from_file() -> dict[str, Any]:
         tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{FILE}: {error}") from error
     values = tables.pop(TABLE, {})
     if tables or not isinstance(values, dict):
