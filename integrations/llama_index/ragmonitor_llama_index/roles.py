@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any
@@ -73,8 +73,8 @@ def role_of(id_: str, instance: Any) -> Role:
 
     By class and not by name alone: an application's own `Agent.run` need not be a workflow.
     """
-    kind: Hashable = type(instance)
-    return _classified(kind, id_[:-UUID_LENGTH])
+    kind = type(instance)
+    return _classified(kind, id_[:-UUID_LENGTH])  # type: ignore[arg-type]  # a class has a hash
 
 
 @lru_cache(maxsize=4096)
