@@ -29,6 +29,7 @@ from pydantic.fields import FieldInfo
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import SettingsError, nearest
 from ragmonitor.runtime.guard import logger
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import BudgetUnit
 from ragmonitor.runtime.redis_client import is_redis
 
@@ -517,7 +518,7 @@ class Settings(Group):
     """Every option with its default. What costs money is never a default."""
 
     service: str = option(
-        lambda: _sound(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
+        lambda: encodable(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
         "Name of the monitored application, the label `service` of every series. Default: "
         "OTEL_SERVICE_NAME, else 'rag'.",
         min_length=1,
@@ -691,7 +692,7 @@ def _from_variables() -> dict[str, Any]:
     # By name: the short form of a group comes before its options, which win.
     for variable, written in sorted(os.environ.items()):
         # Files of variables end lines with a blank, or as Windows does.
-        value = _sound(written).strip()
+        value = encodable(written).strip()
         if not variable.startswith(PREFIX) or not value or _is_of_kubernetes(variable, value):
             continue
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
@@ -705,11 +706,6 @@ def _from_variables() -> dict[str, Any]:
         *groups, name = path
         _merge(values, {groups[0]: {name: value}} if groups else {name: value})
     return values
-
-
-def _sound(text: str) -> str:
-    """Return a variable's text with `?` for bytes that are no UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_of_kubernetes(variable: str, value: str) -> bool:

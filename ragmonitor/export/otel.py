@@ -26,7 +26,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.feedback import JoinedFeedback
-from ragmonitor.runtime.protocols import Cost, unknown_cost
+from ragmonitor.runtime.protocols import Cost
 from ragmonitor.semconv import conventions as names
 
 
@@ -44,7 +44,7 @@ class OtelExporter:
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
         lost: Lost | None = None,
-        cost_usd: Cost = unknown_cost,
+        cost_usd: Cost = lambda _: None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.

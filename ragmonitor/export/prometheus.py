@@ -38,7 +38,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.patterns import lazy_pattern
-from ragmonitor.runtime.protocols import BreakerState, Cost, Exporter, unknown_cost
+from ragmonitor.runtime.protocols import BreakerState, Cost, Exporter
 from ragmonitor.semconv import conventions, metrics
 from ragmonitor.store import Store
 
@@ -64,7 +64,7 @@ class PrometheusExporter(Exporter):
         port: int = 7247,
         pages: Pages | None = None,
         receive: Receive | None = None,
-        cost_usd: Cost = unknown_cost,
+        cost_usd: Cost = lambda _: None,
         page_url: str = "",
         shared: Store | None = None,
     ) -> None:
