@@ -184,16 +184,12 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
 # --- the probes ------------------------------------------------------------------------------
 
 
-def _lost(_reason: str, _n: int) -> None:
-    """Count nothing."""
-
-
 def _starts(settings: Settings) -> str:
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
     estimates_of(plain, builtin_judge().identity, None, Memory()).close()
-    incidents_of(plain, _lost, Memory(), is_judged=False)
+    incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
     return "a monitor starts with them"
 
 
@@ -261,7 +257,7 @@ def _metrics(settings: Settings) -> str:
 
 
 def _exporter(settings: Settings) -> str:
-    (exporter,) = exporters_of(settings, _lost)
+    (exporter,) = exporters_of(settings, lambda *_: None)
     if isinstance(exporter, JsonLines):
         return _writable(exporter.path, "EXPORTERS", "every report would be lost")
     if not isinstance(exporter, PostingExporter):
