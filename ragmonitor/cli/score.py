@@ -27,7 +27,7 @@ from ragmonitor.cli.terminal import (
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.judges.kept_replies import KeptReplies, replies_of
-from ragmonitor.judges.litellm_embedding import LitellmEmbedding
+from ragmonitor.judges.provider import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Outcome, Scorer

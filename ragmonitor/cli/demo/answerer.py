@@ -1,13 +1,14 @@
-"""Stands in for a language model: answers with the best sentence of its context."""
+"""Stands in for a search and a language model: the best passages, and their best sentence."""
 
 from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
 
+from ragmonitor import Chunk
 from ragmonitor.evaluators.embeddings import piece_counts
 from ragmonitor.judges.sentences import language, split
 
@@ -25,7 +26,8 @@ REFUSAL = "I'm sorry, I don't know. The documents do not say anything about that
 REFUSAL_CHINESE = "抱歉，我不知道。文档中没有相关信息。"
 MIN_MATCH = 0.3
 """Share of the question's weight that the best sentence must hold."""
-DIMENSIONS = 512
+PASSAGE_CHARACTERS = 600
+PASSAGES_SHOWN = 4
 
 _PARTS = re.compile(r"<context>\n(.*)\n</context>\s*Question:(.*)\n\s*Answer:\s*\Z", re.DOTALL)
 
@@ -43,22 +45,40 @@ class Weights:
         """Return the piece's weight, above 0."""
         return math.log(1 + (self._n_texts + 1) / (1 + self._holding[piece]))
 
-    def vector(self, text: str) -> list[float]:
-        """Return a unit vector of `DIMENSIONS` numbers, the same in every process.
 
-        Source:
-            Weinberger et al., "Feature Hashing for Large Scale Multitask Learning" (2009),
-            arXiv:0902.2206: signed, so that collisions cancel out on average.
-        """
-        vector = [0.0] * DIMENSIONS
-        for piece, n in piece_counts(text).items():
-            code = zlib.crc32(piece.encode())
-            sign = 1.0 if code & 0x80000000 else -1.0
-            vector[code % DIMENSIONS] += sign * (1 + math.log(n)) * self[piece]
-        length = math.hypot(*vector)
-        if length == 0:
-            vector[0] = length = 1.0  # a text without words still needs a direction
-        return [value / length for value in vector]
+class Passages:
+    """Finds the passages that hold most of a question's weight."""
+
+    def __init__(self, documents: Mapping[str, str]) -> None:
+        """Cut the documents, by name, into passages of whole paragraphs."""
+        self._chunks = [
+            Chunk(text=text, id=f"{name}#{at}", metadata={"source": name})
+            for name, whole in documents.items()
+            for at, text in enumerate(_passages(whole))
+        ]
+        self._words = [set(piece_counts(chunk.text)) for chunk in self._chunks]
+        self.weights = Weights(chunk.text for chunk in self._chunks)
+
+    def __call__(self, question: str) -> list[Chunk]:
+        """Return the best passages, best first."""
+        asked = set(piece_counts(question))
+
+        def match(at: int) -> float:
+            return sum(self.weights[piece] for piece in asked & self._words[at])
+
+        best = nlargest(PASSAGES_SHOWN, range(len(self._chunks)), key=match)
+        return [self._chunks[at] for at in best]
+
+
+def _passages(text: str) -> Iterator[str]:
+    passage = ""
+    for paragraph in text.split("\n\n"):
+        if passage and len(passage) + len(paragraph) > PASSAGE_CHARACTERS:
+            yield passage
+            passage = ""
+        passage = f"{passage}\n\n{paragraph}".strip()
+    if passage:
+        yield passage
 
 
 class ExtractiveAnswerer:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Weights
+from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Passages
 from ragmonitor.cli.demo.documents import SETTINGS, load_documents
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
 from ragmonitor.cli.demo.traffic import PHASES, Asker, Schedule, SpoilableModel
@@ -153,11 +153,10 @@ def _judging(settings: Settings) -> dict[str, Any]:
 def _asker(drivers: dict[str, Driver], schedule: Schedule, rate: float) -> Asker:
     """Build an application of each framework over the same documents."""
     documents = load_documents()
-    weights = Weights(paragraph for text in documents.values() for paragraph in text.split("\n\n"))
-    model = SpoilableModel(ExtractiveAnswerer(weights), documents[SETTINGS])
+    passages = Passages(documents)
+    model = SpoilableModel(ExtractiveAnswerer(passages.weights), documents[SETTINGS])
     applications = {
-        name: driver.application(documents, PROMPT, model, weights.vector)
-        for name, driver in drivers.items()
+        name: driver.application(passages, PROMPT, model) for name, driver in drivers.items()
     }
     return Asker(applications, model, schedule, rate=rate)
 

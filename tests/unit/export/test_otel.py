@@ -347,20 +347,6 @@ def test_the_environment_names_the_service_and_may_leave_logs_out(
         assert resource["service.version"] == "7"
 
 
-def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts go where they were sent, and nowhere that this place names."""
-    with otlp_receiver() as elsewhere, FakePhoenix() as moved:
-        moved.always(Fault(308, {"Location": f"{elsewhere.url}/v1/traces"}))
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", moved.url)
-        lost: Counter[str] = Counter()
-        exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
-        exporter.emit(interaction(), [])
-        assert not exporter.flush(5)
-        exporter.close()
-    assert elsewhere.trace_requests == []
-    assert lost == {"otlp_refused": SPANS}
-
-
 def test_traces_leave_without_opentelemetrys_sdk(tmp_path: Path) -> None:
     """The core does not bring it: an application that sets a provider has it."""
     with otlp_receiver() as receiver:

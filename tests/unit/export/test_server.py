@@ -87,13 +87,40 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return True
 
 
-def test_silent_clients_take_a_bounded_number_of_threads(served: Served) -> None:
-    """Of many that say nothing those beyond the limit are closed."""
+def test_silent_clients_make_room_for_others(served: Served) -> None:
+    """Of many that say nothing, or are being refused, the oldest are closed: a request is answered.
+
+    They take a bounded number of threads.
+    """
+    served.server.receive = lambda _target, _headers, body: Reply(status=200, body=body)
+    served.server.admit = lambda _target, _headers: Reply(status=401)
     before = threading.active_count()
+    refused = served.connect(b"POST / HTTP/1.1\r\nContent-Length: 99999\r\n\r\n")
+    assert b" 401 " in refused.recv(99)
     silent = [served.connect(b"GET /met") for _ in range(2 * MAX_CONNECTIONS)]
-    assert received(silent[-1]) == b""
-    assert threading.active_count() - before <= MAX_CONNECTIONS
-    assert served.rejected == {"too_many": MAX_CONNECTIONS}
+    assert received(served.connect(GET)).endswith(b"hello")
+    assert received(silent[0]) == b""
+    assert eventually(lambda: threading.active_count() - before <= MAX_CONNECTIONS)
+    assert served.rejected == {"too_many": MAX_CONNECTIONS + 2}
+
+
+def test_requests_under_way_are_not_given_up_for_newcomers() -> None:
+    """A newcomer too many is closed instead."""
+    answers = threading.Event()
+
+    def slow(target: str, headers: Message) -> Reply:
+        answers.wait(PATIENCE_S)
+        return hello(target, headers)
+
+    built = Served(slow)
+    try:
+        asked = [built.connect(GET) for _ in range(MAX_CONNECTIONS)]
+        assert eventually(lambda: len(built.server.at_work) == MAX_CONNECTIONS)
+        assert received(built.connect(GET)) == b""
+        answers.set()
+        assert all(received(each).endswith(b"hello") for each in asked)
+    finally:
+        built.close()
 
 
 def test_the_time_limit_is_for_the_whole_request(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,7 @@ from ragmonitor.redaction.key_formats import FORMATS
 from ragmonitor.redaction.personal import PERSONAL as REPLACED
 from ragmonitor.redaction.personal_formats import FORMATS as NUMBERS
 from ragmonitor.redaction.personal_formats import formatted_in
+from tests.support.scripts import ROOT
 from tests.support.timing import grows_at_most
 from tests.unit.redaction.formats import PERSONAL, SECRETS, Format
 
@@ -144,6 +149,23 @@ def test_personal_data_are_looked_for_in_linear_time(personal, part: str):
     personal("warm")
     small, large = ((part * (size // len(part) + 1))[:size] for size in (5_000, 20_000))
     assert grows_at_most(10, personal, small, large, least_s=0.05)
+
+
+def test_the_commands_of_the_page_run():
+    """Each measures what it says, from the repository's root."""
+    page = (ROOT / "docs/privacy.md").read_text("utf-8")
+    commands = re.findall(r"^python -m timeit .*?(?=^```)", page, re.DOTALL | re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands if importlib.util.find_spec("stdnum") else commands[:1]:
+        _, _, _, *arguments = shlex.split(command)
+        done = subprocess.run(
+            [sys.executable, "-m", "timeit", "-r", "1", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "per loop" in done.stdout
 
 
 # --- what stays
