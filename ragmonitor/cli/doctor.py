@@ -25,7 +25,7 @@ import typer
 import ragmonitor
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.monitor_client import address, fetched, is_free, why_no_numbers
+from ragmonitor.cli.monitor_client import RunningMonitor, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
 from ragmonitor.export import JsonLines
@@ -246,7 +246,7 @@ def _metrics(settings: Settings) -> str:
     if is_free(server.host, server.port):
         return f"{where} is free"
     try:
-        records = fetched(address(None), timeout_s=TIMEOUT_S)
+        records = RunningMonitor(None).records()
     except InputError as error:
         raise ProbeFailedError(
             f"{where} is taken by another program, or cannot be listened on",
