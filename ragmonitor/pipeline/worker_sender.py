@@ -359,7 +359,7 @@ def _metrics(families: Sequence[Any]) -> list[Metric]:
     metrics = []
     for *named, samples in families:
         metric = Metric(*named)
-        for name, labels, value, timestamp, exemplar in samples:
+        for name, labels, value, timestamp, exemplar, *_ in samples:
             there = None if exemplar is None else Exemplar(*exemplar)
             metric.samples.append(Sample(name, labels, value, timestamp, there))
         metrics.append(metric)
