@@ -93,5 +93,6 @@ class StreamSender(Sender):
             )
         self.metrics_url = self.meters.url
 
-    def _end(self, deadline: float) -> None:  # noqa: ARG002 - it waits for nobody
+    def _end(self, deadline: float) -> None:
+        super()._end(deadline)
         self._stream.close()
