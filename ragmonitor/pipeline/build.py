@@ -36,7 +36,7 @@ from ragmonitor.pipeline.judging import (
     ReadingEngine,
 )
 from ragmonitor.records import JudgeIdentity
-from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.redaction import Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
@@ -459,7 +459,7 @@ def redactor_of(settings: Settings) -> Redactor:
         withhold_messages()
     if "secrets" in redaction:
         clean_messages(without_secrets)
-    return Redactor(redaction, personal=PersonalData())
+    return Redactor(redaction)
 
 
 def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
