@@ -151,7 +151,10 @@ class Monitor:
         self.registry = CollectorRegistry()
         """Every series of this monitor, to mount in an application's own metrics endpoint."""
         self.registry.register(Scrape(lambda: [*self._back.registry.collect()]))
-        self._answer_checks = AnswerChecks(note=self._note_check)
+        self._answer_checks = AnswerChecks(
+            # A fork makes another ledger.
+            note=lambda of, outcome: self._back.ledger.note_check(of, outcome)  # noqa: PLW0108
+        )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
 
@@ -245,17 +248,10 @@ class Monitor:
         """
 
         def decorated(each: Callable[..., Any]) -> Callable[..., Any]:
-            called = name_of(each, name)
-
-            def begin(question: str) -> InteractionRecorder:
-                return self.interaction(
-                    query=question,
-                    name=called,
-                    tags=tags,
-                    attributes=attributes,
-                )
-
-            return answers(each, begin=begin, query=query, answer=answer)
+            begin = partial(
+                self.interaction, name=name_of(each, name), tags=tags, attributes=attributes
+            )
+            return answers(each, begin=lambda text: begin(query=text), query=query, answer=answer)
 
         return decorated if function is None else decorated(function)
 
@@ -278,11 +274,9 @@ class Monitor:
             function: Of the bare form.
             chunks: From what was returned to chunks or texts, in the order the model sees them.
         """
-
-        def decorated(each: Callable[..., Any]) -> Callable[..., Any]:
-            return retrieves(each, chunks=chunks)
-
-        return decorated if function is None else decorated(function)
+        if function is None:
+            return partial(retrieves, chunks=chunks)
+        return retrieves(function, chunks=chunks)
 
     def check(self, answer: str, chunks: Sequence[Chunk | str], question: str = "") -> Assessment:
         """Return what the built-in judge finds in an answer, before anybody sees it.
@@ -392,7 +386,7 @@ class Monitor:
             if self._spans is None:
                 self._spans = InteractionSpanProcessor(
                     self._hand_over,
-                    wake=self._wake,
+                    wake=lambda: self._back.wake(),  # noqa: PLW0108 - another after a fork
                     is_claimed=self._recorders.__contains__,
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     on_forgotten=self._give_up,
@@ -560,14 +554,8 @@ class Monitor:
         else:
             self._back.put(finished)
 
-    def _wake(self) -> None:
-        self._back.wake()
-
     def _give_up(self, reason: str) -> None:
         self._back.ledger.give_up(reason)
-
-    def _note_check(self, of: str, outcome: str) -> None:
-        self._back.ledger.note_check(of, outcome)
 
     def _poll(self) -> None:
         self._refreshes += 1

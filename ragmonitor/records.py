@@ -17,6 +17,8 @@ from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
+import msgspec
+
 Status = Literal["ok", "error", "partial", "cancelled"]
 """The end of an interaction. `partial`: a stream that was closed before its end."""
 
@@ -455,8 +457,7 @@ FAILURES: Final = frozenset(
 question that was not asked are none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class Scored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One score of one answer."""
 
     evaluator: str
@@ -467,8 +468,7 @@ class Scored:
     """A text for people: which sentences, which words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unscored:
+class Unscored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Why an answer has no such score."""
 
     evaluator: str
@@ -479,6 +479,7 @@ class Unscored:
 
 
 Evaluation = Scored | Unscored
+"""Tagged, so that whoever reads one off a wire tells which it is."""
 
 
 @lru_cache(maxsize=1_000)

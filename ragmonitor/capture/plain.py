@@ -31,13 +31,12 @@ from ragmonitor.capture.coercion import (
     attributes_in,
     chunks_in,
     error_text,
-    getattr_of,
     items_in,
     messages_in,
     note_unreadable,
-    sound,
     status_in,
     text_in,
+    without_texts,
 )
 from ragmonitor.capture.current_id import make_current
 from ragmonitor.capture.interaction_labels import labels_in, merged
@@ -69,11 +68,14 @@ class Record:
 
     __slots__ = ("_interaction", "framework", "is_probe", "status")
 
-    def __init__(self, interaction: Interaction) -> None:
+    def __init__(self, interaction: Any) -> None:
+        if not isinstance(interaction, Interaction):
+            note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
+            interaction = without_texts(FRAMEWORK, "ok")
         self._interaction = interaction
-        self.framework = text_in(getattr_of(interaction, "framework")) or FRAMEWORK
+        self.framework = text_in(interaction.framework) or FRAMEWORK
         self.is_probe = is_probe(interaction)
-        self.status: Status = status_in(getattr_of(interaction, "status"))
+        self.status: Status = status_in(interaction.status)
 
     @property
     def held(self) -> Interaction:
@@ -82,7 +84,7 @@ class Record:
 
     def interaction(self) -> Interaction:
         """Return the record."""
-        return sound(self._interaction)
+        return self._interaction
 
 
 _current: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_current", default=None)
@@ -97,15 +99,17 @@ def current_interaction() -> InteractionRecorder | None:
 
 
 class _PlainTranslator(Translator):
-    """Reads what the application noted; what it passed in place of texts the record's door reads.
+    """Reads what the application noted.
 
     Of a model run, `details` is the model's name and its tokens.
     """
 
     framework = FRAMEWORK
 
-    def query(self, run: Run) -> Any:
-        return run.inputs
+    def query(self, run: Run) -> str:
+        query = text_in(run.inputs)
+        run.root.lost += query is None
+        return query or ""
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         chunks, whole = chunks_in(run.outputs or ())
@@ -118,7 +122,7 @@ class _PlainTranslator(Translator):
     def answer(self, run: Run) -> str:
         return run.outputs or ""
 
-    def model(self, run: Run) -> tuple[str, Any]:
+    def model(self, run: Run) -> tuple[str, str]:
         return "", run.details[0]
 
     def usage(self, run: Run) -> Usage:
@@ -154,7 +158,7 @@ class InteractionRecorder(FinishedRuns):
         tags: Sequence[str] = (),
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        root = Root(uuid.uuid4().hex, None, "chain", name, query)
+        root = Root(uuid.uuid4().hex, None, "chain", text_in(name) or "", query)
         super().__init__(root, _TRANSLATOR)
         self.id = str(root.id)
         """The interaction's id."""
@@ -271,7 +275,7 @@ class InteractionRecorder(FinishedRuns):
 
     def _noted(self, kind: RunKind, name: str, inputs: Any) -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
-        run = Run("", self._root, kind, name, inputs)
+        run = Run("", self._root, kind, text_in(name) or "", inputs)
         run.started_ns = self.step_ns
         if self._is_over:
             note_unreadable("noted on an interaction that had ended, and was handed over")
@@ -314,7 +318,7 @@ class InteractionRecorder(FinishedRuns):
                 run.first_piece_ns = first_ns if first_ns >= self.step_ns else 0
                 self.step_ns = run.ended_ns
             run.inputs = prompt if type(prompt) is tuple else items_in(prompt)[0]
-            run.details = model, usage if type(usage) is Usage else Usage()
+            run.details = text_in(model) or "", usage if type(usage) is Usage else Usage()
 
     def returned(self, text: str, *, unreadable: bool) -> None:
         """Note the text in what the function returned that answers the question.
@@ -526,7 +530,7 @@ def _as_now(item: Any) -> Any:
     """Return a mapping or a document as it is now: the application may shorten it to show it."""
     if type(item) is tuple and len(item) == 2:
         return _as_now(item[0]), item[1]
-    fields = item if type(item) is dict else getattr_of(item, "__dict__")
+    fields = item if type(item) is dict else getattr(item, "__dict__", None)
     is_document = type(fields) is dict and (fields is item or "page_content" in fields)
     return dict(fields) if is_document else item
 

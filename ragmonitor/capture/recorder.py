@@ -496,14 +496,14 @@ class Recorder:
             elif current_id() == interaction_id(root.id):
                 make_current(root.before_id)
             if self._unseen_left and outer is None:
-                self._note_no_retrieval(finished)
+                self._note_no_retrieval(root, finished)
             root.release()
 
-    def _note_no_retrieval(self, finished: FinishedRuns) -> None:
+    def _note_no_retrieval(self, root: Root, finished: FinishedRuns) -> None:
         """Say once that models are asked, and that no retrieval is ever seen beside them."""
         if finished.has_retrieved():
             self._unseen_left = 0
-        elif finished.has_asked():
+        elif any(run.kind == "model" for run in root.members):
             self._unseen_left -= 1
             if not self._unseen_left:
                 self._on_forgotten("no_retrieval")

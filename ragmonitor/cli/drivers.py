@@ -6,11 +6,12 @@ The core imports no framework. `ragmonitor-langchain` adds `langchain` to the gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Protocol, cast
 
 from ragmonitor.monitor import Monitor
+from ragmonitor.records import Chunk
 from ragmonitor.runtime.errors import RagMonitorError
 
 GROUP = "ragmonitor.drivers"
@@ -58,18 +59,16 @@ class Driver(Protocol):
 
     def application(
         self,
-        documents: Mapping[str, str],
+        search: Callable[[str], Sequence[Chunk]],
         prompt: str,
         respond: Callable[[str], str],
-        embed: Callable[[str], list[float]],
     ) -> Application:
-        """Return a RAG application over documents.
+        """Return a RAG application of the framework's retriever, prompt and model.
 
         Args:
-            documents: Text by name; chunked, embedded and retrieved by the framework's parts.
+            search: From a question to chunks, best first.
             prompt: Holds `{context}` and `{question}`.
             respond: The model: takes the filled prompt, returns the answer.
-            embed: Returns a text's vector; always of the same length.
         """
         ...
 

@@ -53,7 +53,9 @@ def _print_one(options: IncidentOptions, incidents: Sequence[Incident]) -> None:
         record = incident.model_dump(mode="json")
         text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
     else:
-        text = as_markdown(incident, options.language, _links())
+        server = Settings.load().server
+        links = Links(trace_url=server.ui_trace_url or "", page_url=server.page_url)
+        text = as_markdown(incident, options.language, links)
     if options.output is None:
         print(printable(text, has_lines=True), end="")  # noqa: T201
         return
@@ -92,8 +94,3 @@ def incidents_of(host_or_url: str | None) -> Sequence[Incident]:
         raise InputError(f"{store.place}: {error}") from error
     finally:
         store.close()
-
-
-def _links() -> Links:
-    server = Settings.load().server
-    return Links(trace_url=server.ui_trace_url or "", page_url=server.page_url)

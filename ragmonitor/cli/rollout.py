@@ -10,22 +10,15 @@ from typing import Final
 from ragmonitor.causes.versions import VersionDifference
 from ragmonitor.cli.monitor_client import address, numbers
 from ragmonitor.cli.options import RolloutOptions
-from ragmonitor.cli.terminal import FINE, print_json, say
+from ragmonitor.cli.terminal import print_json, say
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.durations import duration_s
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.stats.comparison import Decision
 
 EXIT: Final[dict[Decision, int]] = {"better": 0, "equivalent": 3, "worse": 4, "undecided": 5}
-_ACCEPTED: Final[tuple[Decision, ...]] = ("better", "equivalent", "undecided")
-"""Best first."""
 EVERY_S: Final = 10.0
 """Between two looks."""
-
-
-def is_accepted(decision: Decision, least: Decision) -> bool:
-    """Return whether a decision is at least as good as the least one that is accepted."""
-    return decision in _ACCEPTED[: _ACCEPTED.index(least) + 1]
 
 
 def run(
@@ -58,7 +51,7 @@ def run(
             say(f"waiting: {why}")
         last_shown = why
         wait(min(EVERY_S, timeout_s - waited_s))
-    exit_code = FINE if is_accepted(decision, options.accept) else EXIT[decision]
+    exit_code = EXIT[decision]
     if options.json_output:
         asked = ("service", "by", "candidate", "baseline", "signal", "max_worse")
         print_json(

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, cast
 
 from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions, ScoringOptions
-from ragmonitor.cli.score_files import RagCheckerFile, ScoreFile, file_class
+from ragmonitor.cli.score_files import RagCheckerFile, file_class
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -26,10 +26,10 @@ from ragmonitor.cli.terminal import (
 )
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.judges.kept_replies import KeptReplies, replies_of
-from ragmonitor.judges.litellm_embedding import LitellmEmbedding
+from ragmonitor.judges.provider import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.scoring import Outcome, Scorer
+from ragmonitor.offline.scoring import Scorer
 from ragmonitor.offline.shapes import Line, read_file
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.records import BUILTIN, Cause
@@ -86,9 +86,9 @@ def scorer_for(options: ScoringOptions) -> Scorer:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    names, replies = options.evaluators, None
+    names, replies, workers = options.evaluators, None, 1
     if isinstance(options, ScoreOptions):
-        replies = _replies(options)
+        replies, workers = _replies(options), options.workers
         if file_class(options.output) is RagCheckerFile:
             names = f"{names},{RAGCHECKERS_OWN}"
     return scorer_of(
@@ -98,6 +98,7 @@ def scorer_for(options: ScoringOptions) -> Scorer:
         budget_tokens=options.budget_tokens,
         api_base=options.api_base,
         replies=replies,
+        workers=workers,
     )
 
 
@@ -138,47 +139,38 @@ class Scoring:
             self._run(lines, cast("BinaryIO", file))
 
     def _run(self, lines: Iterator[Line], file: BinaryIO) -> None:
-        output = file_class(self.options.output)(file, self.scorer)
         # A bar between lines of output on one terminal would be read by nobody.
         is_bare = self.options.quiet or (self.options.output is None and sys.stdout.isatty())
         try:
             with progress(self._progress_text, quiet=is_bare) as advance:
-                asyncio.run(self._score(lines, file, output, advance))
+                asyncio.run(self._score(lines, file, advance))
         except (KeyboardInterrupt, asyncio.CancelledError):
             self.summary.is_interrupted = True
-        finally:
-            output.finish(self.summary.evaluators.values())
         self.summary.usage = self.scorer.usage
         self.summary.is_interrupted |= self.scorer.stopping.is_set()
 
     async def _score(
-        self,
-        lines: Iterator[Line],
-        file: BinaryIO,
-        output: ScoreFile,
-        advance: Callable[[], None],
+        self, lines: Iterator[Line], file: BinaryIO, advance: Callable[[], None]
     ) -> None:
-        outcomes = self.scorer.outcomes(lines)
+        output = file_class(self.options.output)(file, self.scorer)
         is_piped = self.options.file == "-"
         # Nothing but Python's own way ends a read of standard input.
         interruption = contextlib.nullcontext() if is_piped else interruptible(self.scorer.stopping)
-        with interruption:
-            async with contextlib.aclosing(outcomes):
-                try:
+        try:
+            with interruption:
+                async with contextlib.aclosing(self.scorer.outcomes(lines)) as outcomes:
                     async for outcome in outcomes:
                         output.write(outcome)
                         if is_piped:  # the next line may be long in coming
                             file.flush()
-                        self._count(outcome)
+                        self.summary.add(outcome)
+                        is_shown = self.summary.bad_lines <= BAD_LINES_SHOWN
+                        if outcome.report is None and is_shown and not self.options.quiet:
+                            say(f"line {outcome.line.number}: {outcome.line.error}")
                         advance()
-                finally:
-                    await self.scorer.close()
-
-    def _count(self, outcome: Outcome) -> None:
-        self.summary.add(outcome)
-        is_shown = not self.options.quiet and self.summary.bad_lines <= BAD_LINES_SHOWN
-        if outcome.report is None and is_shown:
-            say(f"line {outcome.line.number}: {outcome.line.error}")
+        finally:
+            output.finish(self.summary.evaluators.values())
+            await self.scorer.close()
 
     def _progress_text(self) -> str:
         done = f"scoring {self.summary.lines} answers"

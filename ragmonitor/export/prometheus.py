@@ -139,10 +139,6 @@ class PrometheusExporter(Exporter):
         """Count what was decided of answers, or of sentences, before they were seen."""
         self._instruments.count(metrics.CHECKS, of, outcome, n=n)
 
-    def restarted(self) -> None:
-        """Count that the worker's thread began again after an error that ended its work."""
-        self._instruments.count(metrics.INTERNAL_ERRORS, "worker_restart")
-
     def dropped(self, reason: str, n: int = 1) -> None:
         """Count interactions or runs that were given up."""
         self._instruments.count(metrics.DROPPED, reason, n=n)

@@ -99,7 +99,7 @@ class Calls:
             except ProviderError as error:
                 if error.unread is not None:
                     self._count(error.unread, prompt)
-                elif error.may_be_billed:
+                elif error.may_be_billed or error.kind == "timeout":
                     # Who was too slow has read the prompt, perhaps written the reply.
                     self._charge(prompt, max_tokens)
                     retries = min(retries, 1)

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.judges.kept_replies import KeptReplies
+from ragmonitor.offline.builtin_pool import AHEAD, BuiltinPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
@@ -111,10 +112,12 @@ def scorer_of(
     concurrency: int | None = None,
     api_base: str | None = None,
     replies: KeptReplies | None = None,
+    workers: int = 1,
 ) -> Scorer:
     """Return the engine of one run: arguments as of `evaluate`, then as of `Scorer`.
 
-    A model is asked with the settings of a monitor's judge.
+    A model is asked with the settings of a monitor's judge. The built-in judge reads in `workers`
+    processes, which only a program may start whose main module can be imported.
 
     Raises:
         SettingsError: There is no budget, or there are two, or the judge cannot say what it costs
@@ -127,6 +130,8 @@ def scorer_of(
     at_once, asking_timeout_s = concurrency or CONCURRENCY, 60.0
     if judge is None or judge == BUILTIN:
         made, at_once = BuiltinJudge(), 1
+        if workers > 1:
+            made, at_once = BuiltinPool(workers), AHEAD * workers
     elif isinstance(judge, str):
         settings = Settings.load()
         api_base = api_base or settings.judge.api_base

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
+from ragmonitor.runtime.guard import record_error
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import RunBudget
 
@@ -191,6 +193,10 @@ class Scorer:
             except JudgeError as error:  # at no price: evidence too long, no price known
                 self.failed_readings += 1
                 cause, cost, detail = error.cause, None, str(error)
+            except Exception as error:  # noqa: BLE001 - a judge is anybody's code
+                record_error("judge", error)
+                self.failed_readings += 1
+                cause, cost, detail = Cause.JUDGE_ERROR, None, f"{type(error).__name__}: {error}"
             if cause is not None:
                 engine = self._engine_for(interaction)
                 unread = engine.unread(
@@ -225,7 +231,10 @@ class Scorer:
             return 0.0
         # A question more is not dearer than a reading: it shows the judge no more.
         questions = sum(entry.asks for entry in self._entries_for(interaction))
-        return self.judge.expected_cost(interaction) * (1 + questions)
+        cost = self.judge.expected_cost(interaction) * (1 + questions)
+        if not 0 <= cost < math.inf:
+            raise ValueError(f"a reading cannot cost {cost}: it is to be finite, 0 or more")
+        return cost
 
     def _engine_for(self, interaction: Interaction) -> ReadingEngine:
         entries = self._entries_for(interaction)

@@ -96,7 +96,7 @@ class Summary:
         return {
             "lines": self.lines,
             "bad_lines": self.bad_lines,
-            "resumed": usage.cache_hits,
+            "judge_cache_hits": usage.cache_hits,
             "interrupted": self.is_interrupted,
             "judge": self.judge,
             "judge_calls": usage.calls,

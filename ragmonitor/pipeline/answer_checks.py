@@ -103,9 +103,7 @@ class AnswerChecks:
         return GuardedPiece(text=text)
 
     def _read(self, of: str, answer: Any, asked: Interaction) -> Assessment:
-        interaction = replace(asked, answer=answer)
-        if type(answer) is not str:
-            interaction = sound(interaction)
+        interaction = replace(asked, answer=text_in(answer) or "")
         outcome: CheckOutcome = "unread"
         try:
             assessment = self._judge.read(interaction)

@@ -49,7 +49,7 @@ from ragmonitor.runtime.protocols import (
     Judge,
     TraceExporter,
 )
-from ragmonitor.sampling import AdaptiveSampler, spent_in
+from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
 from ragmonitor.semconv.metrics import GOLDEN_EVALUATORS
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
@@ -218,6 +218,7 @@ def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRu
             # What an evaluator asks is shown no more than a reading is.
             expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
             always=ALWAYS,
+            floors=Floors(settings.sample.floor_by) if settings.sample.floor_by else None,
         ),
         engine=ReadingEngine(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s),
         concurrency=CONCURRENCY,

@@ -53,19 +53,19 @@ class Ledger:
     # --- notes ----------------------------------------------------------------------------------
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken; the answer to a golden question is no traffic."""
+        """Note an interaction that is not taken; the answer to a golden question is no traffic.
+
+        What is none, feedback for example, says in `lost_as` how it is counted.
+        """
         # It lets go of its runs, which a cycle may hold, or tells who sent it.
         for name in ("release", "closed"):
             if (call := getattr(finished, name, None)) is not None:
                 call()
-        if is_probe(finished):
-            self.give_up("probe")
+        lost_as = "probe" if is_probe(finished) else getattr(finished, "lost_as", None)
+        if lost_as is not None:
+            self.give_up(lost_as)
         else:
-            self.note_refused(finished.framework, finished.status, cause)
-
-    def note_refused(self, framework: str, status: Status, cause: Cause) -> None:
-        """Note an interaction that is not taken."""
-        self._notes.note(("refused", framework, status, cause))
+            self._notes.note(("refused", finished.framework, finished.status, cause))
 
     def give_up(self, reason: str, n: int = 1) -> None:
         """Note runs that were given up."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ragmonitor.capture.span_readers import Ancestry, FinishedTree, SpanRecord, trees_of
+from ragmonitor.capture.span_readers import Ancestry, FinishedTree, JoinedTrace, SpanRecord
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
 from ragmonitor.records import Interaction, Status
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE
@@ -66,8 +66,8 @@ def assembled(
     spans = {span_id: span_record(span) for span_id, span in by_id.items()}
     _stand_in_for_missing(spans)
     _align_clocks(spans, by_id)
-    trees = trees_of(spans.values(), is_retrieval_tool=is_retrieval_tool)
-    return [Received(tree, _attributes(tree, by_id)) for tree in trees]
+    joined = JoinedTrace(spans.values(), is_retrieval_tool=is_retrieval_tool)
+    return [Received(tree, _attributes(tree, by_id)) for tree in joined.interactions()]
 
 
 def _attributes(tree: FinishedTree, held: Mapping[str, HeldSpan]) -> Mapping[str, str]:
@@ -112,8 +112,7 @@ def _align_clocks(spans: dict[str, SpanRecord], held: Mapping[str, HeldSpan]) ->
     https://github.com/jaegertracing/jaeger, internal/jptrace/sanitizer and adjuster/clockskew).
     """
     moved_ns: dict[str, int] = {}
-    depths = Ancestry({span_id: span.parent_id for span_id, span in spans.items()}).depths()
-    for span_id in sorted(depths, key=depths.__getitem__):
+    for span_id in Ancestry({span_id: span.parent_id for span_id, span in spans.items()}).order:
         span, own = spans[span_id], held.get(span_id)
         parent, caller = spans.get(span.parent_id), held.get(span.parent_id)
         if own is None or parent is None or caller is None:

@@ -55,7 +55,7 @@ class MemoryQueue:
     @property
     def room(self) -> int:
         """The number of items that there is still room for."""
-        return max(0, self._size - len(self._waiting)) if self._bytes < MAX_BYTES else 0
+        return max(0, self._size - len(self._waiting)) if self._bytes < self._max_bytes else 0
 
     def take(self) -> Finished | None:
         """Return what waits longest; None if none waits."""

@@ -31,21 +31,19 @@ class KeptRows(Generic[T]):
         """Forget what was read, and what was not written yet."""
         self.rows: dict[str, T] = {}
         self.is_read = False
-        self._changed: dict[str, T] = {}
-        self._gone: set[str] = set()
+        self._changed: dict[str, T | None] = {}
+        """What is to be written; None: the row goes."""
 
     def put(self, key: str, row: T) -> None:
         """Write a row at the next exchange."""
         self.rows[key] = self._changed[key] = row
-        self._gone.discard(key)
         if len(self.rows) > self._most:
             del self.rows[next(iter(self.rows))]
 
     def remove(self, key: str) -> None:
         """Delete a row at the next exchange."""
         del self.rows[key]
-        self._changed.pop(key, None)
-        self._gone.add(key)
+        self._changed[key] = None
 
     def exchange(self) -> None:
         """Read what there is, the first time, and write what has changed.
@@ -57,12 +55,12 @@ class KeptRows(Generic[T]):
                 self.rows = self._read() | self.rows
                 self.is_read = True
             if self._changed:
-                rows = {key: msgspec.json.encode(row) for key, row in self._changed.items()}
+                rows = {
+                    key: None if row is None else msgspec.json.encode(row)
+                    for key, row in self._changed.items()
+                }
                 self._store.keep_all(self._kind, rows, most=self._most)
                 self._changed = {}
-            for key in self._gone:
-                self._store.keep(self._kind, key, None)
-            self._gone = set()
         except StoreUnavailableError:  # it is said where sums are added
             return
 

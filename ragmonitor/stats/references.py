@@ -150,8 +150,7 @@ class ReferenceAnswers(Part):
         """Keep what is new; return which confirmed ones flipped since."""
         if self._forgets is not None:
             with contextlib.suppress(StoreUnavailableError):  # tried again at the next tick
-                for identity in self._forgets.rows(KIND):
-                    self._forgets.keep(KIND, identity, None)
+                self._forgets.keep_all(KIND, dict.fromkeys(self._forgets.rows(KIND)))
                 self._forgets = None
         for kept in (self._kept, self._reads):
             kept.exchange()

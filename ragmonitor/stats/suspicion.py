@@ -1,9 +1,9 @@
-"""How far what is expected of *all* answers, by the built-in judge, has risen: it pages nobody."""
+"""How far badness has risen, by what is expected of all answers and by verdicts: no page by it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from ragmonitor.store import DAY_S
@@ -28,7 +28,11 @@ SHARES: Final = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
 
 @dataclass(slots=True)
 class Suspicion:
-    """The evidence that a mean score has risen, by all answers and before verdicts can tell.
+    """The evidence that a mean score has risen, sooner than an alarm can tell.
+
+    The score of a bucket is what the built-in judge has its answers expected to come to, plus what
+    verdicts found bad, in importance weights: where few answers are judged the one tells soonest,
+    where half of them are the other.
 
     It says when an alarm may put in the evidence that it has put aside (`Alarm.reserve`). Nothing
     rests on its being right: what is put in is no more than the time that passed, and when it is
@@ -61,7 +65,7 @@ class Suspicion:
 
         Args:
             at_s: Its end, in seconds since the epoch.
-            score: Sum of the scores of its answers, each 0 to 1.
+            score: Sum of the scores of its answers.
             answers: Their number.
         """
         passed_s = min(3_600.0, max(0.0, at_s - self.at_s)) if self.at_s >= 0 else 0.0
@@ -90,7 +94,3 @@ class Suspicion:
         excess = sum(self.parts) / MAX_DAYS
         if excess > 1:  # so that it is soon over once the score is back
             self.parts = [part / excess for part in self.parts]
-
-    def copy(self) -> Suspicion:
-        """Return one that goes its own way."""
-        return replace(self)

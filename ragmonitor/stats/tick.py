@@ -31,7 +31,17 @@ from ragmonitor.stats.comparison import (
 from ragmonitor.stats.interval import Coverage, coverage, estimate
 from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
 from ragmonitor.stats.suspicion import Suspicion
-from ragmonitor.store import BET_S, DAY_S, HOUR_S, MEAN_S, Increments, Rows, Store, merge
+from ragmonitor.store import (
+    BET_S,
+    DAY_S,
+    HOUR_S,
+    MEAN_S,
+    Increments,
+    Rows,
+    Store,
+    merge,
+    takes_lease,
+)
 
 WATERMARK_S: Final = 600.0
 """A verdict that is later than this bets in no alarm: its draw has counted as fine."""
@@ -179,7 +189,7 @@ class Tick:
             StoreUnavailableError: Nothing has changed, or all of it.
         """
         self._announce()
-        if not self._store.lease(self.holder):
+        if not takes_lease(self._store, self.holder):
             return None
         now_s = self._store.now()
         version, state = self._store.state()
@@ -294,18 +304,18 @@ class Tick:
         closing: Sequence[int],
         rows: dict[str, bytes],
     ) -> dict[int, float]:
-        """Return the suspicion before each bucket; what it is after closed ones is kept."""
-        if not each.reserve:
+        """Return the suspicion before each bucket that is closed."""
+        if not each.reserve or not closing:
             return {}
-        suspicion = known.suspicions.get(each.series, Suspicion()).copy()
+        suspicion = known.suspicions.setdefault(each.series, Suspicion())
         found = {}
-        for t, series in bets.items():
+        for t in closing:
             found[t] = suspicion.value
-            _, risk, risks, _ = series.get(each.series, {}).get(ALL, _NONE)
-            suspicion.step(t + BET_S, risk, risks)
-            if closing and t == closing[-1]:
-                rows[f"rise:{each.series}"] = msgspec.msgpack.encode(suspicion)
-                known.suspicions[each.series] = suspicion.copy()
+            cells = bets[t].get(each.series, {})
+            _, risk, risks, _ = cells.get(ALL, _NONE)
+            bad = math.fsum(cell[BAD] for group, cell in cells.items() if group != ALL)
+            suspicion.step(t + BET_S, risk + bad, risks)
+        rows[f"rise:{each.series}"] = msgspec.msgpack.encode(suspicion)
         return found
 
     # --- means ----------------------------------------------------------------------------------
@@ -508,8 +518,9 @@ def _advance(
     """Move an alarm on by closed buckets; return it as it is shown, and what happened.
 
     Buckets with open draws are taken in again with each tick, on a copy, as if what is open were
-    fine. That is a lower bound of what they will come to, so an alarm may be raised on it; it then
-    begins anew. What happened is told with its time, and with that of the rise's beginning.
+    fine, and without what was put aside: that comes in by what is known for good. That is a lower
+    bound of what they will come to, so an alarm may be raised on it; it then begins anew. What
+    happened is told with its time, and with that of the rise's beginning.
     """
     happened: list[tuple[Event, float, float]] = []
     done = set(closing)
@@ -523,7 +534,7 @@ def _advance(
     held: set[int] = set()
     for t in times:
         cells = _cells(bets[t], series)
-        event = ahead.step(t + BET_S, cells, suspicion=suspicions.get(t, 0.0), held=held)
+        event = ahead.step(t + BET_S, cells, held=held)
         if event:
             happened.append((event, t + BET_S, ahead.began_s))
             # What was seen so far has raised (or cleared) it, and is not to do so again.

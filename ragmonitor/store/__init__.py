@@ -1,6 +1,5 @@
 """Where sums and small histories are kept: in memory, in an SQLite file, or on Redis."""
 
-from ragmonitor.store.admission import OTHER, Admission
 from ragmonitor.store.buckets import (
     BET_S,
     DAY_S,
@@ -17,6 +16,7 @@ from ragmonitor.store.interface import Added, Settlement, Store, StoreUnavailabl
 from ragmonitor.store.opening import open_store, store_at
 from ragmonitor.store.outbox import Outbox
 from ragmonitor.store.redis import Redis
+from ragmonitor.store.shared import OTHER, Admission, takes_lease
 from ragmonitor.store.sqlite import Memory, Sqlite
 
 __all__ = [
@@ -43,4 +43,5 @@ __all__ = [
     "merge_buckets",
     "open_store",
     "store_at",
+    "takes_lease",
 ]

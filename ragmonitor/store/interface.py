@@ -94,14 +94,8 @@ class Store(Protocol):
             settlements: What became of the records that they are of.
         """
 
-    def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
-        """Return what was decided on records that wait for their verdict; None: nothing."""
-
-    def admit(self, dimension: str, value: str) -> frozenset[str]:
-        """Return the values of a dimension that have series: this one too, if there was room."""
-
-    def lease(self, holder: str) -> bool:
-        """Return whether the holder may evaluate for the next `LEASE_S`; ask each time."""
+    def decision(self, id_: str) -> Decision | None:
+        """Return what was decided on a record that waits for its verdict; None: nothing."""
 
     def names(self, kind: str) -> list[int]:
         """Return the seconds at which the buckets of a kind begin, oldest first."""
@@ -148,21 +142,28 @@ class Store(Protocol):
         expected: bytes | Whatever | None = ANY,
         most: int = MAX_ROWS,
     ) -> bool:
-        """Write a row of a small history, and return whether it was written.
+        """Write one row, as `keep_all`."""
+        return self.keep_all(kind, {key: row}, expected=expected, most=most)
+
+    def keep_all(
+        self,
+        kind: str,
+        rows: Mapping[str, bytes | None],
+        *,
+        expected: bytes | Whatever | None = ANY,
+        most: int = MAX_ROWS,
+    ) -> bool:
+        """Write rows of a small history in one transaction, and return whether they were written.
 
         Args:
             kind: `incident`, `feedback`, `golden`, `reference`, `budget`, ...
-            key: Which one.
-            row: At most `MAX_ROW_BYTES`; None: it is deleted.
-            expected: What it has to hold now, None for nothing; else nothing is written.
+            rows: By key, each at most `MAX_ROW_BYTES`; None: it is deleted.
+            expected: What each has to hold now, None for nothing; else nothing is written.
             most: So many are kept of the kind, the ones written last.
 
         Raises:
-            ValueError: The row is too large.
+            ValueError: A row is too large.
         """
-
-    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
-        """Write rows of a small history, by key, in one transaction; as `keep`."""
 
     def close(self) -> None:
         """Let go of files and connections; a later call opens them again."""
@@ -176,7 +177,8 @@ def decision_of(row: bytes | None) -> Decision | None:
     return Decision(int(bucket), text)
 
 
-def check_row(row: bytes | None) -> None:
+def check_rows(rows: Mapping[str, bytes | None]) -> None:
     """Raise `ValueError` where a row is too large to be kept."""
-    if row is not None and len(row) > MAX_ROW_BYTES:
-        raise ValueError(f"a row of {len(row)} bytes; at most {MAX_ROW_BYTES} are kept")
+    size = max((len(row) for row in rows.values() if row is not None), default=0)
+    if size > MAX_ROW_BYTES:
+        raise ValueError(f"a row of {size} bytes; at most {MAX_ROW_BYTES} are kept")

@@ -76,7 +76,7 @@ class Outbox:
             entry: Its number on the stream, if the store's transaction may acknowledge it.
             is_again: Somebody had it before, who may have drawn it.
         """
-        decision = self._store.decisions([id_])[0] if is_again else None
+        decision = self._store.decision(id_) if is_again else None
         self._in_hand[id_] = entry, decision
 
     def drawn_before(self, id_: str) -> Decision | None:
@@ -158,8 +158,8 @@ class Outbox:
 
     def _refuse(self, refused: Sequence[_Owed]) -> None:
         """Leave out what the store has: of this process, after a lost reply, or of another."""
-        ids = list({each.settlement.id for each in refused})
-        for id_, found in zip(ids, self._store.decisions(ids), strict=True):
+        for id_ in {each.settlement.id for each in refused}:
+            found = self._store.decision(id_)
             own = [each for each in self._owed if each.settlement.id == id_]
             left_out = own
             if found is not None and own[0].settlement.decision == found.text:

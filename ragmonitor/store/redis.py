@@ -22,12 +22,12 @@ from ragmonitor.store.interface import (
     Added,
     Decision,
     Settlement,
+    Store,
     StoreUnavailableError,
     Whatever,
-    check_row,
+    check_rows,
     decision_of,
 )
-from ragmonitor.store.shared import RowsOfStore
 
 TIMEOUT_S: Final = 1.0
 """The limit of one command."""
@@ -41,7 +41,7 @@ LONG_S: Final = 90 * DAY_S
 writing begins them anew."""
 
 
-class Redis(RowsOfStore):
+class Redis(Store):
     """Sums that machines share.
 
     All keys of a service are in one slot of a cluster, and declared. The server's clock names the
@@ -122,10 +122,8 @@ class Redis(RowsOfStore):
             self._closed = int(found)
         raise StoreUnavailableError("the clock of the Redis server stands still")
 
-    def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
-        with self._asking():
-            found = self.client.mget([f"{self._prefix}record{i}" for i in ids]) if ids else []
-        return [decision_of(each) for each in found]
+    def decision(self, id_: str) -> Decision | None:
+        return decision_of(self._ask("get", f"record{id_}"))
 
     def names(self, kind: str) -> list[int]:
         found = self._ask("zrangebylex", "names", f"[{kind}", f"({kind}~")
@@ -179,32 +177,20 @@ class Redis(RowsOfStore):
         found: bytes | None = self._ask("hget", f"rows:{kind}", key)
         return found
 
-    def keep(
+    def keep_all(
         self,
         kind: str,
-        key: str,
-        row: bytes | None,
+        rows: Mapping[str, bytes | None],
         *,
         expected: bytes | Whatever | None = ANY,
         most: int = MAX_ROWS,
     ) -> bool:
-        check_row(row)
-        what = "delete" if row is None else "set"
+        check_rows(rows)
+        packed_rows = _msgpack([(key, [] if row is None else [row]) for key, row in rows.items()])
         is_expected = "any" if expected is ANY else "none" if expected is None else "row"
         known = expected if isinstance(expected, bytes) else b""
-        arguments = [key, what, row or b"", is_expected, known, most, int(LONG_S)]
+        arguments = [packed_rows, is_expected, known, most, int(LONG_S)]
         return bool(self._run("KEEP", [f"rows:{kind}", f"order:{kind}"], arguments))
-
-    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
-        for row in rows.values():
-            check_row(row)
-        keys = [f"{self._prefix}rows:{kind}", f"{self._prefix}order:{kind}"]
-        with self._asking():
-            together = self.client.pipeline()
-            for key, row in rows.items():
-                arguments = [key, "set", row, "any", b"", most, int(LONG_S)]
-                self._scripts["KEEP"](keys=keys, args=arguments, client=together)
-            together.execute()
 
     def close(self) -> None:
         with self._asking():

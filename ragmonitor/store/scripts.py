@@ -110,28 +110,35 @@ if #rows > 0 then redis.call('EXPIRE', keys['rows'], lives['rows']) end
 return 1
 """
 )
-# KEYS: rows, their order. ARGV: key, what is done (`set`, `delete`), row, what is expected (`any`,
-# `none`, `row`), that row, most rows, seconds to live.
+# KEYS: rows, their order. ARGV: rows by key, each in a list, which is empty where the row is to go;
+# what is expected of each (`any`, `none`, `row`), that row, most rows, seconds to live.
 KEEP: Final = """
-local known = redis.call('HGET', KEYS[1], ARGV[1])
-if ARGV[4] == 'none' and known then return 0 end
-if ARGV[4] == 'row' and known ~= ARGV[5] then return 0 end
-if ARGV[2] == 'delete' then
-  redis.call('HDEL', KEYS[1], ARGV[1])
-  redis.call('ZREM', KEYS[2], ARGV[1])
-else
-  local newest = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
-  redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
-  redis.call('ZADD', KEYS[2], (tonumber(newest[2]) or 0) + 1, ARGV[1])
+local rows = cmsgpack.unpack(ARGV[1])
+for _, each in ipairs(rows) do
+  local known = redis.call('HGET', KEYS[1], each[1])
+  if ARGV[2] == 'none' and known then return 0 end
+  if ARGV[2] == 'row' and known ~= ARGV[3] then return 0 end
 end
-local excess = redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[6])
+local newest = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
+local order = tonumber(newest[2]) or 0
+for at, each in ipairs(rows) do
+  local key, row = each[1], each[2][1]
+  if row then
+    redis.call('HSET', KEYS[1], key, row)
+    redis.call('ZADD', KEYS[2], order + at, key)
+  else
+    redis.call('HDEL', KEYS[1], key)
+    redis.call('ZREM', KEYS[2], key)
+  end
+end
+local excess = redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[4])
 if excess > 0 then
   for _, oldest in ipairs(redis.call('ZRANGE', KEYS[2], 0, excess - 1)) do
     redis.call('HDEL', KEYS[1], oldest)
     redis.call('ZREM', KEYS[2], oldest)
   end
 end
-redis.call('EXPIRE', KEYS[1], ARGV[7])
-redis.call('EXPIRE', KEYS[2], ARGV[7])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+redis.call('EXPIRE', KEYS[2], ARGV[5])
 return 1
 """

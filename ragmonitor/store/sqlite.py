@@ -23,12 +23,12 @@ from ragmonitor.store.interface import (
     Added,
     Decision,
     Settlement,
+    Store,
     StoreUnavailableError,
     Whatever,
-    check_row,
+    check_rows,
     decision_of,
 )
-from ragmonitor.store.shared import RowsOfStore
 
 BUSY_S: Final = 1.0
 """A process waits so long at most for others that write."""
@@ -88,7 +88,7 @@ _of_parents: list[sqlite3.Connection] = []
 """Connections that a forked child has of its parent: they are never used, nor closed."""
 
 
-class Sqlite(RowsOfStore):
+class Sqlite(Store):
     """Sums that processes of one machine share, in a file in WAL mode.
 
     The file is opened at the first call, and again by each forked child: a connection does not
@@ -152,9 +152,6 @@ class Sqlite(RowsOfStore):
     def _transaction(self) -> Iterator[None]:
         """Hold the file's one write lock, and undo everything where something is raised."""
         with self._opened() as db:
-            if db.in_transaction:  # a part of a larger one
-                yield
-                return
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -230,13 +227,14 @@ class Sqlite(RowsOfStore):
 
     def add(self, increments: Increments, settlements: Sequence[Settlement] = ()) -> Added:
         with self._transaction():
-            known = zip(settlements, self._records([each.id for each in settlements]), strict=True)
             # A decision may still be settled; it is empty once it was.
-            refused = [
-                each for each, row in known if row is not None and (each.decision or not row)
-            ]
+            refused = frozenset(
+                each.key
+                for each in settlements
+                if (row := self._record(each.id)) is not None and (each.decision or not row)
+            )
             if refused:
-                return Added(-1, frozenset(each.key for each in refused))
+                return Added(-1, refused)
             placed = place(increments, self.now(), self._closed())
             self._add(placed.increments)
             for each in settlements:
@@ -245,9 +243,9 @@ class Sqlite(RowsOfStore):
                 self._change(insert, each.id, self.now(), row)
         return Added(placed.bucket, late=placed.late)
 
-    def _records(self, ids: Sequence[str]) -> list[bytes | None]:
+    def _record(self, id_: str) -> bytes | None:
         query = "SELECT decision FROM records WHERE service = ? AND id = ?"
-        return [next((row for (row,) in self._ask(query, each)), None) for each in ids]
+        return next((row for (row,) in self._ask(query, id_)), None)
 
     def _add(self, increments: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
         with self._opened() as db:
@@ -263,8 +261,8 @@ class Sqlite(RowsOfStore):
     def _closed(self) -> int:
         return int(self._ask("SELECT closed FROM meta WHERE service = ?")[0][0])
 
-    def decisions(self, ids: Sequence[str]) -> list[Decision | None]:
-        return [decision_of(each) for each in self._records(ids)]
+    def decision(self, id_: str) -> Decision | None:
+        return decision_of(self._record(id_))
 
     def names(self, kind: str) -> list[int]:
         found = [name for (name,) in self._ask(_NAMES, kind, f"{kind}~")]
@@ -315,30 +313,22 @@ class Sqlite(RowsOfStore):
         query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
         return next((row for (row,) in self._ask(query, kind, key)), None)
 
-    def keep(
+    def keep_all(
         self,
         kind: str,
-        key: str,
-        row: bytes | None,
+        rows: Mapping[str, bytes | None],
         *,
         expected: bytes | Whatever | None = ANY,
         most: int = MAX_ROWS,
     ) -> bool:
-        check_row(row)
+        check_rows(rows)
         with self._transaction():
-            if expected is not ANY and self.row(kind, key) != expected:
+            if expected is not ANY and any(self.row(kind, key) != expected for key in rows):
                 return False
-            self._write(kind, key, row)
-            self._change(_FORGET_OLDEST, kind, most)
-        return True
-
-    def keep_all(self, kind: str, rows: Mapping[str, bytes], *, most: int = MAX_ROWS) -> None:
-        for row in rows.values():
-            check_row(row)
-        with self._transaction():
             for key, row in rows.items():
                 self._write(kind, key, row)
             self._change(_FORGET_OLDEST, kind, most)  # once: it goes through as many as may stay
+        return True
 
     def _write(self, kind: str, key: str, row: bytes | None) -> None:
         if row is None:

@@ -357,7 +357,7 @@ def one_delay(  # noqa: PLR0917 - called through a pool
                 if cells
                 else None
             )
-            suspicion.step(end, risk, count)
+            suspicion.step(end, risk + sum(cell[1] for cell in cells.values()), count)
             if event == "raised":
                 if end > quiet_s:
                     return (end - quiet_s) / 60

@@ -136,7 +136,7 @@ def test_nothing_ends_the_worker(stage, error):
     monitor = pipeline.monitor
     try:
         monitor.observe(observed(1))
-        monitor.flush(10)
+        monitor.flush(2)
         monitor.observe(observed(2))
         until(
             "the next one is scored",

@@ -26,6 +26,8 @@ from boards.panels import (
     stat,
     uid_of,
 )
+from ragmonitor.rules import model as rules
+from ragmonitor.rules.model import Scope
 
 RATE = "[$__rate_interval]"
 BY_ALARM = "max by (service, signal, judge)"
@@ -38,30 +40,9 @@ def shown(series: str, selector: str, by: str = "service") -> str:
     return f"avg by ({by}) ({series}{{{selector}}})"
 
 
-def mean_of_all(signal: str) -> str:
-    """Return the expression of the mean of a signal that needs no judge, over all processes.
-
-    Of its counters: the gauges do not say how many answers each of them rests on.
-    """
-
-    def grown(of: str, sign: str) -> str:
-        selector = f'{SERVICE}, signal="{signal}", of="{of}", sign="{sign}"'
-        return f"sum by (service) (increase(ragmonitor_estimate_total{{{selector}}}[$window]))"
-
-    value = f"({grown('value', 'positive')} - {grown('value', 'negative')})"
-    applies = f"({grown('applies', 'positive')} - {grown('applies', 'negative')})"
-    return f"{value} / ({applies} > 0)"
-
-
 def gained(series: str, by: str) -> str:
-    """Return the expression of how much a counter grew in the last hour, its first count included.
-
-    A counter with a label for a cause is born with its first count, of which `increase` knows
-    nothing: the only error would not show. `ragmonitor.rules.model.gained` says more.
-    """
-    counter = f"{series}{{{SERVICE}}}"
-    known = f"present_over_time({counter}[1h] offset 1h)"
-    return f"sum by (service, {by}) (({counter} unless {known}) or increase({counter}[1h]))"
+    """Return how much a counter grew in the last hour, its first count included."""
+    return f"sum by (service, {by}) {rules.gained(Scope(), series, '1h', SERVICE)}"
 
 
 def per_minute(series: str, by: str, selector: str) -> str:
@@ -364,7 +345,8 @@ TO_INCIDENT = [
     }
 ]
 GOLDEN = f'{WINDOWED}, bound="mean", evaluator=~"answer_correctness|context_recall"'
-ANSWERED = f'{SERVICE}, bound="mean", evaluator="availability", window="$window"'
+OF_ALL = f'{SERVICE}, window="$window"'
+ANSWERED = f'{OF_ALL}, bound="mean", evaluator="availability"'
 DIAGNOSES = "rate(ragmonitor_diagnoses_total{%s}[$__rate_interval])"
 DIAGNOSED = (
     f"""sum by (diagnosis) ({DIAGNOSES % f'{JUDGED}, diagnosis!="ok"'})"""
@@ -498,10 +480,13 @@ INVESTIGATE = board(
                 "空：索引或过滤条件；弱：向量模型，或新的问题。",
             ),
             (
-                mean_of_all("empty_retrieval"),
+                shown("ragmonitor_empty_retrieval_ratio", OF_ALL),
                 Words("{{service}} · empty", "{{service}} · 空检索"),
             ),
-            (mean_of_all("weak_retrieval"), Words("{{service}} · weak", "{{service}} · 弱检索")),
+            (
+                shown("ragmonitor_weak_retrieval_ratio", OF_ALL),
+                Words("{{service}} · weak", "{{service}} · 弱检索"),
+            ),
         ),
         lines(
             Words("How long do answers take?", "回答要多久？"),
@@ -531,12 +516,12 @@ INVESTIGATE = board(
             empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
         ),
         lines(
-            Words("Are golden questions answered correctly?", "标准问题答对了吗？"),
+            Words("Are golden questions answered correctly?", "参考问题答对了吗？"),
             Words(
                 "Correctness and context recall of the golden questions, and how many were"
                 " answered. Recall first is the retriever or the index; correctness"
                 " alone is prompt or model.",
-                "标准问题的正确性、上下文召回率与可用率。"
+                "参考问题的正确性、上下文召回率与可用率。"
                 "召回率先降：检索或索引；仅正确性下降：提示词或模型。",
             ),
             (
@@ -547,7 +532,7 @@ INVESTIGATE = board(
                 shown("ragmonitor_golden_score", ANSWERED),
                 Words("{{service}} · answered", "{{service}} · 可用率"),
             ),
-            empty=Words("No golden questions are asked", "未提问标准问题"),
+            empty=Words("No golden questions are asked", "未提问参考问题"),
         ),
     ),
     since="now-6h",
@@ -640,7 +625,7 @@ PIPELINE = board(
             Words(
                 "Share of the reference answers on which the judge's verdict has changed. A rise:"
                 " trust no quality alarm before the judge is checked.",
-                "评审对参考样例改变裁决的比例。上升：先查评审，再信质量告警。",
+                "评审对参考样例改变结论的比例。上升：先查评审，再信质量告警。",
             ),
             alone(shown("ragmonitor_anchor_flip_rate", JUDGED)),
             empty=Words("No reference answers yet", "还没有参考样例"),
@@ -673,7 +658,7 @@ PIPELINE = board(
                 "丢失的回答与未送达的内容，按原因。queue_full：太慢；otlp_、phoenix_、langfuse_、"
                 "jsonl_：目的地的问题。",
             ),
-            (gained("ragmonitor_dropped_total", "reason"), "{{service}} · {{reason}}"),
+            (gained("ragmonitor_dropped", "reason"), "{{service}} · {{reason}}"),
             unit="short",
             empty=Words("Nothing", "没有"),
         ),
@@ -685,7 +670,7 @@ PIPELINE = board(
                 "最近一小时监控自身的错误，按阶段。应用不受影响；"
                 "日志（logger ragmonitor）写有每种的第一条。",
             ),
-            (gained("ragmonitor_internal_errors_total", "stage"), "{{service}} · {{stage}}"),
+            (gained("ragmonitor_internal_errors", "stage"), "{{service}} · {{stage}}"),
             unit="short",
             empty=Words("No errors", "没有错误"),
         ),

@@ -1,5 +1,7 @@
 """Makes rows, panels, variables and boards as Grafana's JSON (schema 41, Grafana 11.6 and later).
 
+What is left out is as Grafana has it by default.
+
 A text is a `Words` until the board is written: `in_language` puts the text of one language there.
 """
 
@@ -149,35 +151,17 @@ def lines(
         least: Where the axis begins.
         others: As of `panel`.
     """
-    drawn = {
-        "drawStyle": "line",
-        "lineWidth": 1,
-        "fillOpacity": 0,
-        "showPoints": "never",
-        # A gap of up to ten minutes is a scrape or two; a longer one is shown as what it is.
-        "spanNulls": 600_000,
-        **(custom or {}),
-    }
-    defaults = {
-        "unit": unit,
-        "min": least,
-        "color": {"mode": "palette-classic"},
-        "custom": drawn,
-        **({} if empty is None else {"noValue": empty}),
-    }
-    options = {
-        "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom"},
-        "tooltip": {"mode": "multi", "sort": "desc"},
-    }
-    target = {"range": True, "exemplar": exemplars}
+    # A gap of up to ten minutes is a scrape or two; a longer one is shown as what it is.
+    drawn = {"showPoints": "never", "spanNulls": 600_000, **(custom or {})}
+    defaults = {"unit": unit, "min": least, "custom": drawn}
     return panel(
         "timeseries",
         title,
         description,
         queries,
-        target=target,
-        defaults=defaults,
-        options=options,
+        target={"range": True, "exemplar": exemplars},
+        defaults=defaults | ({} if empty is None else {"noValue": empty}),
+        options={"tooltip": {"mode": "multi", "sort": "desc"}},
         **others,
     )
 
@@ -209,13 +193,7 @@ def stat(
         defaults: What else the values have, by Grafana's names.
         others: As of `panel`.
     """
-    options = {
-        "graphMode": "none",
-        "colorMode": "value",
-        "textMode": "value_and_name",
-        "orientation": "horizontal",
-        "reduceOptions": {"calcs": ["lastNotNull"]},
-    }
+    options = {"graphMode": "none", "textMode": "value_and_name", "orientation": "horizontal"}
     return panel(
         "stat",
         title,
@@ -230,23 +208,6 @@ def stat(
 
 def heatmap(title: Words, description: Words, expr: str, *, unit: str, **others: Any) -> Json:
     """Return a panel of a histogram over time, with its exemplars."""
-    options = {
-        "calculate": False,
-        "cellGap": 1,
-        "color": {
-            "mode": "scheme",
-            "scheme": "Oranges",
-            "scale": "exponential",
-            "exponent": 0.5,
-            "steps": 64,
-        },
-        "rowsFrame": {"layout": "auto"},
-        "yAxis": {"unit": unit},
-        "filterValues": {"le": 1e-9},
-        "exemplars": {"color": "rgba(255,0,255,0.7)"},
-        "legend": {"show": True},
-        "tooltip": {"mode": "single", "yHistogram": True},
-    }
     return panel(
         "heatmap",
         title,
@@ -254,7 +215,7 @@ def heatmap(title: Words, description: Words, expr: str, *, unit: str, **others:
         [(expr, "{{le}}")],
         target={"range": True, "exemplar": True, "format": "heatmap"},
         defaults={"unit": unit},
-        options=options,
+        options={"yAxis": {"unit": unit}, "tooltip": {"mode": "single", "yHistogram": True}},
         **others,
     )
 
@@ -340,7 +301,6 @@ def annotation(name: Words, expr: str, title: Words, color: str, *, is_time: boo
         "expr": expr,
         "step": "60s",
         "titleFormat": title,
-        "textFormat": "",
         "useValueForTime": is_time,
     }
 

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
@@ -81,12 +80,12 @@ class RagMonitorLogger(CustomLogger):
         # Also what tells two of them apart: litellm adds a logger only if no other one of the same
         # class has the same plain attributes.
         self.key = f"ragmonitor-{id(self):x}"
-        self._monitor: Monitor | None = None
+        self.monitor: Monitor | None = None
         self._recorder: Recorder | None = None
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
-            self._monitor = Monitor() if monitor is None else monitor
-            self._recorder = self._monitor.recorder(LiteLLMTranslator(), drain_s=MAX_DRAIN_S)
+            self.monitor = Monitor() if monitor is None else monitor
+            self._recorder = self.monitor.recorder(LiteLLMTranslator(), drain_s=MAX_DRAIN_S)
         except Exception as error:  # noqa: BLE001 - the application runs on without us
             self.is_on = False
             record_error("start", error)
@@ -225,11 +224,10 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
             metadata, and those within a `monitor.interaction` block.
     """
     with _lock:
-        logger = _loggers.get(id(monitor))
-        if logger is None:
-            logger = _loggers[id(monitor)] = RagMonitorLogger(monitor)
+        known = (each for listed in _lists() for each in listed if _is_ours(each))
+        logger = next((each for each in known if each.monitor is monitor), None)
+        logger = logger or RagMonitorLogger(monitor)
         logger.extract = extract
-        logger.is_on = True
         if not any(each is logger for each in litellm.callbacks):
             litellm.callbacks.append(logger)
         return logger
@@ -237,34 +235,26 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
 
 def uninstrument() -> None:
     """Stop observing; calls that are under way are not recorded."""
-    with _lock:
-        for logger in tuple(_loggers.values()):
-            with shielded("start"):
-                _remove(logger)
+    with _lock, shielded("start"):
+        for listed in _lists():
+            for logger in filter(_is_ours, listed):
+                logger.is_on = False
+            listed[:] = [each for each in listed if not _is_ours(each)]
 
 
-def _remove(logger: RagMonitorLogger) -> None:
-    logger.is_on = False
-    for name in (
-        "callbacks",
-        "input_callback",
-        "success_callback",
-        "failure_callback",
-        "_async_input_callback",
-        "_async_success_callback",
-        "_async_failure_callback",
-    ):
-        # litellm copies a callback into each of its lists at the next call. In place: others hold
-        # the lists too.
-        callbacks = getattr(litellm, name, None)
-        if isinstance(callbacks, list):
-            callbacks[:] = [each for each in callbacks if each is not logger]
+def _lists() -> Iterator[list[Any]]:
+    """Yield litellm's lists of callbacks: it copies one into each of them at the next call."""
+    events = ("input_callback", "success_callback", "failure_callback")
+    for name in ("callbacks", *events, *(f"_async_{event}" for event in events)):
+        if isinstance(listed := getattr(litellm, name, None), list):
+            yield listed
+
+
+def _is_ours(callback: object) -> TypeGuard[RagMonitorLogger]:
+    return isinstance(callback, RagMonitorLogger)
 
 
 _lock = ForkSafeLock()
-_loggers: WeakValueDictionary[int, RagMonitorLogger] = WeakValueDictionary()
-"""The loggers by the monitor's id. A logger holds its monitor, so no id here can have been used
-again."""
 
 
 def _nanoseconds(moment: Any) -> int:

@@ -220,10 +220,10 @@ async def test_a_logger_without_a_monitor_builds_one_from_the_settings(
     logger = RagMonitorLogger()
     litellm.callbacks.append(logger)
     try:
-        assert isinstance(logger._monitor, Monitor)
+        assert isinstance(logger.monitor, Monitor)
         await litellm.acompletion(**quiet.call, metadata={"ragmonitor": SAID})
         await quiet.later()
-        await asyncio.to_thread(logger._monitor.close)
+        await asyncio.to_thread(logger.monitor.close)
         assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
     finally:
         story.take_off(logger)

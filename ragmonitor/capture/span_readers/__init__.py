@@ -8,16 +8,15 @@ an application with spans has.
 from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import dialect_of
 from ragmonitor.capture.span_readers.finished import FinishedTree
-from ragmonitor.capture.span_readers.span_events import EVENTS, with_contents
+from ragmonitor.capture.span_readers.span_events import with_contents
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.trees import trees_of
+from ragmonitor.capture.span_readers.trees import JoinedTrace
 
 __all__ = [
-    "EVENTS",
     "Ancestry",
     "FinishedTree",
+    "JoinedTrace",
     "SpanRecord",
     "dialect_of",
-    "trees_of",
     "with_contents",
 ]

@@ -21,8 +21,8 @@ from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
-from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
-from ragmonitor.records import Chunk, Generation, Message, Status, Usage
+from ragmonitor.capture.span_readers.texts import Documents, is_repr
+from ragmonitor.records import Chunk, Message, Status, Usage
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.semconv.conventions import GENAI_FIRST_CHUNK
 
@@ -66,27 +66,24 @@ class FinishedTree(FinishedRuns):
             root.name if step is None else step.name,
             step,
         )
+        self.outer_chains: list[Step] = []
+        """Those of no model, retriever or tool, from the outside in."""
         # Times and ids are set after the fact: a run notes its own when it is made.
         run.caller, run.target = root.parent, root.context
         run.started_ns = root.started_ns
         run.status, run.error = _ending(root)
         self._steps = _StepTranslator(self, run)
         super().__init__(run, self._steps)
-        says = (s for s in steps if s.role == "retriever" and s.documents != UNKNOWN_DOCUMENTS)
-        wrappers = self.ancestry.enclosing(s.span.span_id for s in says)
-        """Of a retriever that says nothing, the one in it that does is the retrieval."""
         runs: dict[str, Run] = {root.span_id: run}
         for span_id in parents:  # from the outside in
             each = self.by_id.get(span_id)
             if each is None or each is step:
                 continue
-            above = runs.get(parents[span_id], run)
-            is_wrapper = each.documents == UNKNOWN_DOCUMENTS and span_id in wrappers
-            kind = each.role
-            if kind in ("model", "retriever", "tool") and not (kind == "retriever" and is_wrapper):
+            above = runs[span_id] = runs.get(parents[span_id], run)
+            if each.role in ("model", "retriever", "tool"):
                 runs[span_id] = _run(each, above, run, is_retrieval_tool)
-            else:
-                runs[span_id] = above
+            elif each.role == "chain" and above is run:
+                self.outer_chains.append(each)
         run.members.sort(key=lambda member: member.started_ns)
         self._end(run)
 
@@ -105,10 +102,6 @@ class FinishedTree(FinishedRuns):
         """Return the steps around one, from the inside out."""
         above = self.ancestry.above(step.span.span_id)
         return [self.by_id[span_id] for span_id in above if span_id in self.by_id]
-
-    def note_loss(self) -> None:
-        """Note that spans of it could not be read: its record is incomplete."""
-        self._root.lost += 1
 
     def _end(self, root: Root) -> None:
         """Set when and how the interaction ended: a stream's text may come after its root's end.
@@ -172,21 +165,15 @@ class _StepTranslator(Translator):
             return question
         # A graph's span of OpenLLMetry says nothing, the one in it does; a workflow's of GenAI
         # neither, and its model's prompt names the question apart.
-        outside = [s for s in self._tree.steps if s.role == "chain" and self._is_outside(s)]
-        said = [step.query for step in outside] + [m.inputs.variable for m in self._models]
+        said = [step.query for step in self._tree.outer_chains]
+        said += [model.inputs.variable for model in self._models]
         if question := next(filter(None, said), ""):
             return question
         # An agent asks its model before it searches, and nothing stands beside the question then.
         first = min((r.started_ns for r in self._root.members if r.kind == "retriever"), default=0)
-        for model in self._models:
-            if model.started_ns < first and self._is_outside(model.inputs):
-                asked = [m.text for m in model.inputs.prompt if m.role == "user"]
-                return asked[-1] if asked else ""
-        return ""
-
-    def _is_outside(self, step: Step) -> bool:
-        inner = ("retriever", "tool", "model")
-        return not any(each.role in inner for each in self._tree.enclosing(step))
+        before = next((m.inputs for m in self._models if m.started_ns < first), None)
+        asked = [m.text for m in before.prompt if m.role == "user"] if before is not None else ()
+        return asked[-1] if asked else ""
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         if isinstance(run.outputs, str):
@@ -201,21 +188,12 @@ class _StepTranslator(Translator):
         left = [
             step.documents.chunks
             for step in self._tree.steps
-            if step.role == "reranker"
-            and step.documents.complete
-            and not any(each.role == "retriever" for each in self._tree.enclosing(step))
+            if step.role == "reranker" and step.documents.complete
         ]
         if not left or root is not self._root:
             return None
-        retrievers = [self.chunks(r) for r in self._root.members if r.kind == "retriever"]
-        chunks: dict[str, Chunk] = {}
-        for chunk in chain.from_iterable([*reversed(left), *retrievers]):
-            chunks.setdefault(chunk.text, chunk)
-        asked = (
-            Generation(output="", started_ns=0, ended_ns=0, input=run.inputs.prompt)
-            for run in self._models
-        )
-        seen = seen_in([*asked], [*chunks.values()])
+        chunks = {chunk.text: chunk for chunk in chain(self._tree.retrieved_chunks(), *left)}
+        seen = seen_in(self._tree.generations(), [*chunks.values()])
         return left[-1] if seen is None else seen
 
     def prompt(self, run: Run) -> Sequence[Message]:
@@ -263,10 +241,15 @@ class _StepTranslator(Translator):
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
         if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
             return True
-        answer = self._tree.answer()
-        if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
+        if not any(self.query(run) for run in (self._root, *retrievers)):
             return True  # a switch hides them
-        return any(step.span.is_cut(answer) for step in self._tree.steps)
+        of_root = self._root.inputs
+        said = (
+            [of_root]
+            if of_root is not None and of_root.answer
+            else [m.inputs for m in self._models]
+        )
+        return not (self._tree.answer() and all(step.span.is_whole for step in said))
 
     def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""

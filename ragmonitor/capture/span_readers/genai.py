@@ -62,7 +62,7 @@ def fill(step: Step) -> None:
     variables = {
         key[len(_VARIABLE) :]: value
         for key, value in span.attributes.items()
-        if key.startswith(_VARIABLE) and isinstance(value, str) and not span.is_cut(value)
+        if span.is_whole and key.startswith(_VARIABLE) and isinstance(value, str)
     }
     step.variable = next((text for each in _QUESTION if (text := variables.get(each, ""))), "")
     step.query = span.text(names.GENAI_RETRIEVAL_QUERY_TEXT) or step.variable
@@ -83,16 +83,12 @@ def fill(step: Step) -> None:
     elif role in ("retriever", "reranker"):
         step.documents = _documents(span)
     elif role == "model":
-        rest = [text for text in variables.values() if text != step.query]
-        step.context = variables.get("context") or max(rest, key=len, default="")
         system = content_text(span.parsed(_SYSTEM))
         before = (Message(role="system", text=system),) if system else ()
-        is_numbered = names.GENAI_INPUT_MESSAGES not in span.attributes
-        if not (
-            any(span.is_cut(span.text(each)) for each in (names.GENAI_INPUT_MESSAGES, _SYSTEM))
-            or (is_numbered and (span.attributes_lost or any(span.is_cut(m.text) for m in asked)))
-        ):
+        if span.is_whole:
             step.prompt = (*before, *asked)
+        rest = [text for text in variables.values() if text != step.query]
+        step.context = variables.get("context") or max(rest, key=len, default="")
         step.provider = span.first_text((names.GENAI_PROVIDER_NAME, "gen_ai.system"))
         step.model = span.first_text((names.GENAI_REQUEST_MODEL, "gen_ai.response.model"))
         step.usage = Usage(
@@ -142,10 +138,10 @@ def _documents(span: SpanRecord) -> Documents:
         listed = span.parsed(names.GENAI_RETRIEVAL_DOCUMENTS)
     if not isinstance(listed, list | tuple):
         return UNKNOWN_DOCUMENTS
-    chunks, complete = [], True
+    chunks, complete = [], span.is_whole
     for item in listed:
         chunk = texts.document(item)
-        if chunk is None or span.is_cut(chunk.text):
+        if chunk is None:
             complete = False
             of_it = item if isinstance(item, Mapping) else {}
             identity, score = text_in(of_it.get("id")) or "", finite(of_it.get("score"))

@@ -72,8 +72,7 @@ def _fill(step: Step) -> None:
         if not asked and isinstance(prompts, list | tuple):
             asked = tuple(Message(role="user", text=str(p)) for p in prompts if p != REDACTED)
         # Where some have been dropped or cut, what stands in the rest tells too little.
-        if not (span.attributes_lost or any(span.is_cut(m.text) for m in asked)):
-            step.prompt = asked
+        step.prompt = asked if span.is_whole else ()
         step.provider = span.first_text((names.OI_LLM_PROVIDER, "llm.system"))
         step.model = span.text(names.OI_LLM_MODEL_NAME)
         step.usage = Usage(
@@ -130,12 +129,9 @@ def _documents(span: SpanRecord, prefix: str) -> Documents:
     chunks = [
         _chunk(text, fields)
         for fields in listed
-        if isinstance(text := fields.get("content"), str)
-        and text != REDACTED
-        and not span.is_cut(text)
+        if isinstance(text := fields.get("content"), str) and text != REDACTED
     ]
-    complete = len(chunks) == len(listed) and not span.attributes_lost
-    return Documents(tuple(chunks), complete=complete)
+    return Documents(tuple(chunks), complete=len(chunks) == len(listed) and span.is_whole)
 
 
 def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:

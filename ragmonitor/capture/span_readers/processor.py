@@ -19,10 +19,9 @@ from opentelemetry.trace import format_span_id
 from ragmonitor.capture.probe_mark import current_mark
 from ragmonitor.capture.recorder import MAX_OPEN_RUNS, OPEN_RUN_AGE_S, oldest_of, tool_matcher
 from ragmonitor.capture.scopes import scope_of
-from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import SCOPES, dialect_of
-from ragmonitor.capture.span_readers.spans import SpanRecord, span_record
-from ragmonitor.capture.span_readers.trees import OpenSpan, trees_of
+from ragmonitor.capture.span_readers.spans import SpanRecord, local_parent_id, span_record
+from ragmonitor.capture.span_readers.trees import JoinedTrace, OpenSpan
 from ragmonitor.runtime.guard import record_error
 from ragmonitor.runtime.protocols import Clock, Finished
 from ragmonitor.semconv.conventions import SCOPE
@@ -35,8 +34,6 @@ _SUPPRESSED = "suppress_instrumentation"
 
 QUIET_S: Final = 1.0
 """A tree is complete so long after its last span."""
-MAX_SPANS_OF_TRACE: Final = 10_000
-"""Spans that one trace may hold at once, open and ended. A trace with more is given up."""
 
 
 @dataclass(slots=True)
@@ -64,9 +61,6 @@ class _Trace:
     """A span has ended since the last sweep."""
     due: float = 0.0
     """The time at which a sweep may find something complete without a new span."""
-    lost: bool = False
-    """A span of it could not be read at all, so its interactions are incomplete."""
-    given_up: bool = False
 
     def __len__(self) -> int:
         return len(self.open) + len(self.ended)
@@ -152,9 +146,6 @@ class InteractionSpanProcessor(SpanProcessor):
             trace = self._traces.get(context.trace_id)
             if trace is None:
                 trace = self._traces.setdefault(context.trace_id, _Trace())
-            elif trace.given_up or len(trace) >= MAX_SPANS_OF_TRACE:
-                self._give_up(trace)
-                return
             trace.open[context.span_id] = (span, self._clock())
             self._held += 1
             if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
@@ -171,7 +162,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if context is None or trace is None:
                 return
             # Not seen to start: not ours to read, or seen to end already.
-            if trace.open.pop(context.span_id, None) is None or trace.given_up:
+            if trace.open.pop(context.span_id, None) is None:
                 return
             trace.changed = True
             trace.matches = trace.matches or _follows(span)
@@ -259,74 +250,31 @@ class InteractionSpanProcessor(SpanProcessor):
             self._on_forgotten("aged_out")
 
     def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
-        """Hand over the trees that are complete, and let go of what will be in none."""
+        """Hand over the trees that are complete and quiet, and let go of what will be in none."""
         trace.changed = False
         ages: dict[str, float] = {}
-        spans: dict[str, SpanRecord] = {}
-        for number, ended in [*trace.ended.copy().items()]:
-            if (record := self._record(trace, number, ended)) is not None:
-                spans[record.span_id], ages[record.span_id] = record, now - ended.stamp
-        open_spans = self._open_spans(trace)
-        parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
-        ancestry = Ancestry(parents | {i: span.parent_id for i, span in spans.items()})
-        waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
-        kept: set[str] = set()
-        gone: set[str] = set()
-        for finished in trees_of(
-            spans.values(),
-            open_spans,
-            is_retrieval_tool=self._is_retrieval_tool,
-        ):
+        spans: list[SpanRecord] = []
+        for ended in [*trace.ended.copy().values()]:
+            ended.record = record = ended.record or span_record(ended.span)
+            spans.append(record)
+            ages[record.span_id] = now - ended.stamp
+        joined = JoinedTrace(spans, _open_spans(trace), is_retrieval_tool=self._is_retrieval_tool)
+        kept, gone = set[str](), set[str]()
+        for finished in joined.interactions():
             members = {*finished.by_id, finished.root.span_id}
-            # What failed or was cancelled leaves spans that no one ends.
-            is_growing = finished.root.status != "error" and not waited_for.isdisjoint(members)
-            if is_growing or min(ages[member] for member in members) < quiet_s:
+            if min(ages[member] for member in members) < quiet_s:
                 kept |= members
                 continue
             gone |= members
             if not any(self._is_claimed(name) for name in finished.observed):
-                if trace.lost:
-                    finished.note_loss()
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
-        failed = {span_id for span_id, span in spans.items() if span.status == "error"}
-        is_open = bool(open_spans.keys() - ancestry.below(gone | failed))
-        rest_s = self._span_age_s if is_open else quiet_s
-        rest = {i for i in spans.keys() - gone if i in kept or ages[i] < rest_s}
-        matching = {i for i in rest if dialect_of(spans[i].scope, spans[i].attributes) is not None}
-        rest &= matching | ancestry.enclosing(matching) | waited_for
-        for span_id in spans.keys() - rest:
+        rest_s = self._span_age_s if trace.open else quiet_s
+        rest = {i for i in joined.connecting & ages.keys() - gone if i in kept or ages[i] < rest_s}
+        for span_id in ages.keys() - rest:
             trace.ended.pop(int(span_id, 16), None)
         waits = ((quiet_s if ages[i] < quiet_s else self._span_age_s) - ages[i] for i in rest)
         trace.due = now + min(waits, default=0.0)
-
-    @staticmethod
-    def _record(trace: _Trace, number: int, ended: _Ended) -> SpanRecord | None:
-        """Return what an ended span says; None, and the span is let go, if it cannot be read."""
-        if ended.record is not None:
-            return ended.record
-        try:
-            record = span_record(ended.span)
-        except Exception as error:  # noqa: BLE001 - one span must cost only itself
-            record_error("capture", error)
-            record = None
-        if record is None:
-            trace.ended.pop(number, None)
-            trace.lost = True
-        elif record.ended_ns:  # else it is open still, and may say more
-            ended.record = record
-        return record
-
-    def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
-        open_spans = {}
-        for span_id, (span, _) in [*trace.open.copy().items()]:
-            parent_id = _local_parent(span)
-            open_spans[format_span_id(span_id)] = OpenSpan(
-                format_span_id(parent_id) if parent_id else "",
-                _follows(span),
-                span.instrumentation_scope.name if span.instrumentation_scope else "",
-            )
-        return open_spans
 
     # --- bounds ---------------------------------------------------------------------------------
 
@@ -337,14 +285,6 @@ class InteractionSpanProcessor(SpanProcessor):
                 if trace.matches:
                     self._on_forgotten("too_many_open")
 
-    def _give_up(self, trace: _Trace) -> None:
-        if trace.given_up:
-            return
-        trace.given_up = True
-        trace.ended.clear()
-        if trace.matches:
-            self._on_forgotten("too_many_open")
-
 
 def _follows(span: ReadableSpan) -> bool:
     """Return whether a span is, or will be, of a dialect."""
@@ -353,6 +293,12 @@ def _follows(span: ReadableSpan) -> bool:
     return name.startswith(SCOPES) or dialect_of(name, span.attributes or {}) is not None
 
 
-def _local_parent(span: ReadableSpan) -> int:
-    parent = span.parent
-    return 0 if parent is None or parent.is_remote else parent.span_id
+def _open_spans(trace: _Trace) -> dict[str, OpenSpan]:
+    open_spans = {}
+    for span_id, (span, _) in [*trace.open.copy().items()]:
+        open_spans[format_span_id(span_id)] = OpenSpan(
+            local_parent_id(span),
+            _follows(span),
+            span.instrumentation_scope.name if span.instrumentation_scope else "",
+        )
+    return open_spans

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import fsum
 from typing import Final, NamedTuple
@@ -24,9 +22,7 @@ from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
     OPPOSITE,
     Polarity,
-    chinese_polarity,
     conflict,
-    english_polarity,
 )
 from ragmonitor.judges.builtin.quantities import alternatives, is_year, number_of
 from ragmonitor.judges.builtin.terms import UNITS, Key, Term
@@ -34,8 +30,6 @@ from ragmonitor.records import Reason
 
 CONTRADICTED_FROM: Final = 0.6
 """Support of all but the conflicting words from which a conflict counts as a contradiction."""
-_MAX_CLOSE: Final = 2
-"""Chunks that a sentence is compared with closely: those that hold most of it."""
 _MAX_LOOKED: Final = 2_000
 _MAX_ACRONYMS: Final = 8
 _DETAILS: Final = frozenset({"number", "date", "time", "name"})
@@ -63,7 +57,7 @@ def failed_checks(
     sentence: ParsedSentence,
     missing: Sequence[Term],
     support: float,
-    held: Mapping[int, float],
+    best: Sequence[Chunk],
     evidence: Evidence,
 ) -> list[FailedCheck]:
     """Return the checks that a sentence fails.
@@ -72,11 +66,10 @@ def failed_checks(
         sentence: The sentence.
         missing: Its terms that no chunk holds.
         support: The share of its content that stands in the chunks.
-        held: What each chunk holds of it.
-        evidence: The chunks.
+        best: The chunks that hold most of it.
+        evidence: All chunks.
     """
-    best = evidence.closest(held, _MAX_CLOSE)
-    failed = _missing_details(sentence, missing, support, best, evidence)
+    failed = _missing_details(sentence, missing, support, best, evidence) if missing else []
     failed += _wrong_units(sentence.terms, best, evidence)
     if sentence.is_chinese and missing:
         failed += _chinese_names(sentence, missing, best)
@@ -113,9 +106,8 @@ def _missing_details(
                 continue
         is_date = term.kind == "date" or is_year(key, units.get(key, ""))
         reason: Reason = "name" if term.kind == "name" else "date" if is_date else "number"
-        conflicts = is_borne and any(
-            chunk.has_name if term.kind == "name" else chunk.has_kind(key[0]) for chunk in best
-        )
+        kind = "name" if term.kind == "name" else key[0]
+        conflicts = is_borne and any(kind in chunk.kinds for chunk in best)
         failed.append(FailedCheck(reason, surface_of(term), conflicts, frozenset({key})))
     return failed
 
@@ -145,10 +137,10 @@ def _is_detail(term: Term, said: str) -> bool:
 def _is_spelled_out(term: Term, chunks: Sequence[Chunk]) -> bool:
     """Return whether the chunks hold words with an acronym's letters, in order: `UK`."""
     letters = term.surface.strip(".,:'()").replace(".", "")
-    if not (letters.isupper() and letters.isalpha() and 2 <= len(letters) <= 6):
-        return False
-    pattern = r"\b" + r"\w{1,24}[ -](?:(?:of|the|and|for) )?".join(letters) + r"\w{1,24}"
-    return any(re.search(pattern, chunk.text, re.IGNORECASE) for chunk in chunks)
+    is_acronym = letters.isupper() and letters.isalpha() and 2 <= len(letters) <= 6
+    return is_acronym and any(
+        letters.lower() in initials for chunk in chunks for initials in chunk.initials
+    )
 
 
 def _wrong_units(
@@ -161,12 +153,8 @@ def _wrong_units(
         names = alternatives(str(unit.key))
         if any((number.key, name) in evidence.beside for name in names):
             continue
-        behind = [
-            str(chunk.order[at + 1]) if at + 1 < len(chunk.order) else "."
-            for chunk in best
-            for at in chunk.places_of(number.key)
-        ]
-        if behind and all(key[0] == "°" and key not in names for key in behind):
+        behind = {other for chunk in best for other in chunk.units.get(str(number.key), ())}
+        if behind and "" not in behind and behind.isdisjoint(names):
             surface = f"{surface_of(number)} {surface_of(unit)}"
             yield FailedCheck("unit", surface, True, frozenset({unit.key}))
 
@@ -216,17 +204,16 @@ def _chinese_names(
         return any(at in missing_at for at in range(start, end - 1))
 
     found = [name for name in chinese_names(said) if is_missing(name.start, name.end)]
-    persons = [place for place in may_be_persons(said) if is_missing(*place)]
-    if not found and not persons:
-        return
-    rivals = {kind for chunk in best for kind, name in chunk.names if name not in said}
+    rivals = set[str]()
+    if found:
+        rivals = {kind for chunk in best for kind, name in chunk.names if name not in said}
     places = [
         (name.start, name.end, name.kind in rivals)
         for name in found
         if name.kind in rivals or not name.needs_rival
     ]
-    for start, end in persons:
-        if any(is_off_by_one(said, start, chunk.text) for chunk in best):
+    for start, end in may_be_persons(said):
+        if is_missing(start, end) and any(is_off_by_one(said, start, c.text) for c in best):
             places.append((start, end, True))
     for start, end, has_rival in places:
         around = [missing_at[at] for at in range(start - 1, end) if at in missing_at]
@@ -238,12 +225,12 @@ def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCh
     """Find a verb whose doer and other the chunks exchange."""
     verb = ""
     if sentence.is_chinese:
-        if any(term.key in ACTS for term in sentence.terms):
-            verb = exchanged_in_chinese(sentence.bare, [chunk.acts for chunk in best]) or ""
+        if not ACTS.isdisjoint(sentence.weights):
+            texts = [passage.text for chunk in best for passage in chunk.passages]
+            verb = exchanged_in_chinese(sentence.bare, texts)
     elif [term.kind for term in sentence.terms].count("name") > 1:
-        term = exchanged(sentence.terms, best)
-        verb = surface_of(term) if term else ""
-    return [FailedCheck("role", verb, True)] if verb else []
+        verb = exchanged(sentence.terms, [chunk.order for chunk in best])
+    return [FailedCheck("role", verb.strip(".,:;!?'$"), True)] if verb else []
 
 
 # --- negations ----------------------------------------------------------------------------------
@@ -254,102 +241,69 @@ _MAX_SHORT: Final = 4.0
 """Terms of a text that is short: it may say the same of the same in one word less."""
 
 
+def is_denied(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
+    """Return whether a chunk may negate something that a sentence says."""
+    return any(not chunk.denied.isdisjoint(sentence.wanted) for chunk in best)
+
+
 def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
     """Find what a sentence states and the passage that is most like it negates, or the reverse.
 
     A passage that is as much alike and agrees outweighs it.
     """
-    own = {term.key for term in sentence.terms}
-    negates = not NEGATIVE.isdisjoint(own)
-    if not negates and not _is_denied(own, best):
+    negates = any(term.key in NEGATIVE for term in sentence.terms)
+    if not negates and not is_denied(sentence, best):
         return []
-    likeness = _Likeness(sentence)
     if negates:
-        found = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
+        found = _most_alike(sentence, best)
     else:
-        wanted = likeness.wanted.keys()
-        denying = [p for c in best for p in c.negating if not wanted.isdisjoint(p.denied)]
-        found = likeness.to(denying)
+        wanted = sentence.wanted.keys()
+        found = _alike(sentence, [p for c in best for p in c.negating if wanted & p.denied])
     most = max([share for share, _ in found], default=0.0) - 1e-9
-    opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
+    opposed = [lost for share, lost in found if share >= most]
     if not opposed or not all(opposed):
         return []
-    if not negates:
-        others = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
-        if any(share >= most and not conflict(likeness.here, there) for share, there in others):
-            return []
+    if not negates and any(s >= most and not lost for s, lost in _most_alike(sentence, best)):
+        return []
     lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
     surface = surface_of(lost[0]) if lost else ""
-    keys = frozenset(term.key for term in lost)
-    return [FailedCheck("negation", surface, True, keys)]
+    return [FailedCheck("negation", surface, True, frozenset(term.key for term in lost))]
 
 
-def may_be_denied(sentence: ParsedSentence, held: Mapping[int, float], evidence: Evidence) -> bool:
-    """Return whether the chunks that hold most of a sentence may negate something of it."""
-    return _is_denied({term.key for term in sentence.terms}, evidence.closest(held, _MAX_CLOSE))
+def _most_alike(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[tuple[float, set[Key]]]:
+    return _alike(sentence, [p for chunk in best for p in chunk.similar(sentence.weights)])
 
 
-def _is_denied(own: set[Key], best: Sequence[Chunk]) -> bool:
-    """Return whether a chunk negates a key of a sentence, or has the negative of its opposites."""
-    if any(not chunk.negated.isdisjoint(own) for chunk in best):
+def _alike(sentence: ParsedSentence, passages: Sequence[Passage]) -> list[tuple[float, set[Key]]]:
+    """Return how much of a sentence the passages that are alike hold, and what they deny of it."""
+    wanted, weights = sentence.wanted, sentence.weights
+    total = fsum(wanted.values())
+    least = 0.0
+    """Weight of words that a passage must hold as they are, but for those with opposites."""
+    if len(weights) > _MAX_SHORT:
+        least = fsum(weight for key, weight in weights.items() if key not in HAS_OPPOSITE)
+        least *= _ALIKE / 2 if sentence.is_chinese else _ALIKE
+    found: list[tuple[float, set[Key]]] = []
+    for passage in passages:
+        if fsum(map(weights.__getitem__, weights.keys() & passage.keys)) < least:
+            continue
+        here, there = sentence.polarity, passage.polarity
+        shared = wanted.keys() & there.signs.keys()
+        share = fsum(map(wanted.__getitem__, shared))
+        if shared and _is_alike(here, there, shared, is_most=share >= _ALIKE * total):
+            found.append((share, conflict(here, there)))
+    return found
+
+
+def _is_alike(here: Polarity, there: Polarity, shared: set[Key], *, is_most: bool) -> bool:
+    size, own, other = _size(shared), _size(here.signs), _size(there.signs)
+    if is_most and len(shared) >= 3:
         return True
-    bases = {OPPOSITE[key][0] for key in own & HAS_OPPOSITE}
-    return bool(bases) and any(
-        OPPOSITE[key][0] in bases and OPPOSITE[key][1] < 0
-        for chunk in best
-        for key in chunk.keys & HAS_OPPOSITE
-    )
-
-
-class _Likeness:
-    """How much passages are like a sentence, opposites taken for the same."""
-
-    def __init__(self, sentence: ParsedSentence) -> None:
-        self._sentence = sentence
-        turned = {term.key for term in sentence.terms} & HAS_OPPOSITE
-        self.weights = {term.key: term.weight for term in sentence.terms if term.weight}
-        self.wanted = {
-            OPPOSITE[key][0] if key in turned else key: weight
-            for key, weight in self.weights.items()
-        }
-        self._total = sum(self.wanted.values())
-        self._least = 0.0
-        """Weight of words that a passage must hold as they are, but for those with opposites."""
-        if len(self.weights) > _MAX_SHORT:
-            rest = self._total - fsum(self.weights.get(key, 0.0) for key in turned)
-            self._least = rest * (_ALIKE / 2 if sentence.is_chinese else _ALIKE)
-
-    @cached_property
-    def here(self) -> Polarity:
-        """What the sentence states and what it negates."""
-        sentence = self._sentence
-        if sentence.is_chinese:
-            return chinese_polarity(sentence.bare, sentence.terms)
-        return english_polarity([term.key for term in sentence.terms])
-
-    def to(self, passages: Sequence[Passage]) -> list[tuple[float, Polarity]]:
-        """Return how much of the sentence the passages that are alike hold, and their polarity."""
-        found: list[tuple[float, Polarity]] = []
-        for passage in passages:
-            held = fsum(self.weights[key] for key in self.weights.keys() & passage.keys)
-            if held < self._least:
-                continue
-            shared = self.wanted.keys() & passage.polarity.signs.keys()
-            share = fsum(self.wanted[key] for key in shared)
-            if shared and self._is_alike(passage.polarity, shared, share):
-                found.append((share, passage.polarity))
-        return found
-
-    def _is_alike(self, there: Polarity, shared: set[Key], share: float) -> bool:
-        size, own, other = _size(shared), _size(self.here.signs), _size(there.signs)
-        is_most = share >= _ALIKE * self._total
-        if is_most and len(shared) >= 3:
-            return True
-        is_whole = (own - size <= 0.5 and own >= 1) or (other <= 3 and size >= other - 0.5)
-        if is_whole and (is_most or len(there.signs) == len(shared)):
-            return True
-        is_short = own <= _MAX_SHORT and other <= _MAX_SHORT and own - size <= 1.5
-        return is_short and (bool(there.through) or size < len(shared))
+    is_whole = (own - size <= 0.5 and own >= 1) or (other <= 3 and size >= other - 0.5)
+    if is_whole and (is_most or len(there.signs) == len(shared)):
+        return True
+    is_short = own <= _MAX_SHORT and other <= _MAX_SHORT and own - size <= 1.5
+    return is_short and (bool(there.through) or size < len(shared))
 
 
 def _size(keys: Iterable[Key]) -> float:

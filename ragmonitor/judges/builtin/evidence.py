@@ -6,13 +6,13 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import fsum
 from operator import itemgetter
 from sys import getsizeof
 from typing import Final
 
-from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
+from ragmonitor.judges.builtin.names import chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
     OPPOSITE,
@@ -28,7 +28,6 @@ from ragmonitor.judges.builtin.structured.formats import records_of, rendered
 from ragmonitor.judges.builtin.terms import (
     Key,
     Term,
-    chinese_signs,
     chunk_keys,
     pair_key,
     pair_keys,
@@ -37,6 +36,7 @@ from ragmonitor.judges.builtin.terms import (
     terms,
 )
 from ragmonitor.judges.sentences import HAN, language
+from ragmonitor.records import Language
 from ragmonitor.runtime.patterns import lazy_pattern
 
 Tick = Callable[[], None]
@@ -52,10 +52,10 @@ _MAX_PASSAGE: Final = 60
 _MAX_SCANNED: Final = 48
 """Passages that are all compared with a sentence; of more, those with its rarest keys."""
 _MAX_SIMILAR: Final = 8
+MAX_CLOSE: Final = 2
+"""Chunks that a sentence is compared with closely: those that hold most of it."""
 _MAX_HELD: Final = 300
 """Chunks with one key that are told apart; more of them tell no place."""
-_MAX_PLACES: Final = 64
-"""Places of one key in a chunk that are looked at."""
 
 
 def unlimited() -> None:
@@ -63,12 +63,12 @@ def unlimited() -> None:
 
 
 class Passage:
-    """A sentence of the prose of a chunk."""
+    """A sentence of the prose of a chunk, by its keys or, if it is Chinese, by its text."""
 
     def __init__(self, order: list[Key], text: str) -> None:
-        """Keep it by its keys in order or, if it is Chinese, by its text."""
+        """Keep it."""
         self.text = text
-        self._order = order
+        self.order = order
         self._keys = set(order)
 
     @property
@@ -79,22 +79,17 @@ class Passage:
     @cached_property
     def polarity(self) -> Polarity:
         """What it states and what it negates."""
-        return chinese_polarity(self.text) if self.text else english_polarity(self._order)
-
-    def negates(self) -> bool:
-        """Return whether it may negate anything."""
-        if not NEGATIVE.isdisjoint(self.keys):
-            return True
-        return bool(self.text) and next(chinese_signs(self.text), None) is not None
+        return chinese_polarity(self.text) if self.text else english_polarity(self.order)
 
     @cached_property
     def denied(self) -> set[Key]:
         """The keys that it may negate, of opposites the one that stands for both."""
-        found = negated_keys(self.keys, self._order, self.text, is_chinese=bool(self.text))
-        return {OPPOSITE.get(key, (key, 1))[0] for key in found | (NEGATIVE & self.keys)}
+        keys = self.keys
+        found = negated_keys(keys, self.order, self.text) | (NEGATIVE & keys)
+        return {OPPOSITE.get(key, (key, 1))[0] for key in found}
 
 
-_SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")
+_SPACED: Final = lazy_pattern(rf" (?:(?<=[{HAN}] )(?=[{HAN}\d])|(?<=\d )(?=[{HAN}]))")
 """Spaces between Chinese characters, as some PDFs have them, and around figures."""
 _WEEKDAYS: Final = [f"~w{day}" for day in range(1, 6)]
 _IN_WEEKDAYS: Final[frozenset[Key]] = frozenset({stem("weekday"), *map(pair_key, ("工作", "作日"))})
@@ -105,12 +100,8 @@ class Chunk:
 
     def __init__(self, text: str) -> None:
         """Read a chunk, in time linear in its length."""
-        text = simplified(text)
-        self._as_written = text
-        self.language = language(text)
-        if self.language == "zh" and " " in text:
-            text = _SPACED.sub("", text)
-        self.text = text
+        self._as_written = simplified(text)
+        self.text = text = _SPACED.sub("", self._as_written)
         self.records = records_of(text)
         self.prose, self._rows = rendered(self.records, text) if self.records else (text, [])
         self._said = "\n".join([self.prose, *self._rows])
@@ -121,9 +112,9 @@ class Chunk:
             self.keys.update(_WEEKDAYS)
 
     @cached_property
-    def negated(self) -> set[Key]:
-        """The keys that it may negate."""
-        return negated_keys(self.keys, self.order, self._said, is_chinese=self.is_chinese)
+    def language(self) -> Language:
+        """The language of its text."""
+        return language(self.text)
 
     @cached_property
     def fields(self) -> FieldTable | None:
@@ -131,13 +122,10 @@ class Chunk:
         return FieldTable.read(self.records) if self.records else None
 
     @cached_property
-    def has_name(self) -> bool:
-        """Whether a capital stands within one of its sentences."""
-        return _INNER_CAPITAL.search(self.text) is not None
-
-    def has_kind(self, sign: str) -> bool:
-        """Return whether it has a key that begins with a sign: `#` of numbers, `@` of times."""
-        return any(str(key)[0] == sign for key in self.order)
+    def kinds(self) -> set[str]:
+        """The first signs of its keys in order: `#` of numbers; and `name` where a name stands."""
+        kinds = {str(key)[0] for key in self.order}
+        return kinds | {"name"} if _INNER_CAPITAL.search(self.text) else kinds
 
     @cached_property
     def names(self) -> set[tuple[str, str]]:
@@ -145,18 +133,22 @@ class Chunk:
         return {(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)}
 
     @cached_property
-    def acts(self) -> Acts:
-        """Who does what to whom in it, if it is Chinese."""
-        return acts_of(self.text)
+    def units(self) -> dict[str, set[str]]:
+        """The keys of its numbers, in order, and those of the units behind each; empty: none."""
+        found: dict[str, set[str]] = {}
+        for key, behind in pairwise([*map(str, self.order), "."]):
+            if key[0] == "#":
+                found.setdefault(key, set()).add(behind if behind[0] == "°" else "")
+        return found
 
     @cached_property
-    def numbers(self) -> list[tuple[float, Key]]:
-        """Its numbers, in order, with their units, empty where there is none."""
-        found: list[tuple[float, Key]] = []
-        for key, behind in pairwise([*map(str, self.order), "."]):
-            if key[0] == "#" and (value := number_of(key)) is not None:
-                found.append((value, behind if behind[0] == "°" else ""))
-        return found
+    def initials(self) -> tuple[str, str]:
+        """The first characters of its words, and the same without small words."""
+        said = self.text.lower().replace("-", " ").split()
+        small = ("of", "the", "and", "for")
+        return "".join([each[0] for each in said]), "".join(
+            [each[0] for each in said if each not in small]
+        )
 
     @cached_property
     def times(self) -> list[int]:
@@ -188,19 +180,15 @@ class Chunk:
 
     @cached_property
     def negating(self) -> list[Passage]:
-        """The first passages that negate something."""
-        return [each for each in self.passages if each.negates()][:_MAX_SCANNED]
+        """The first passages that may negate something."""
+        if not self.is_chinese and NEGATIVE.isdisjoint(self.keys):
+            return []
+        return list(islice((each for each in self.passages if each.denied), _MAX_SCANNED))
 
     @cached_property
-    def _key_places(self) -> dict[Key, list[int]]:
-        places: dict[Key, list[int]] = {}
-        for at, key in enumerate(self.order):
-            places.setdefault(key, []).append(at)
-        return places
-
-    def places_of(self, key: Key) -> list[int]:
-        """Return where a key stands in the order of keys; of more than a few, the first."""
-        return self._key_places.get(key, [])[:_MAX_PLACES]
+    def denied(self) -> set[Key]:
+        """The keys that these may negate."""
+        return set[Key]().union(*[each.denied for each in self.negating])
 
     @cached_property
     def _places(self) -> dict[Key, list[int]]:
@@ -309,15 +297,23 @@ class Evidence:
                     held[chunk] = held.get(chunk, 0.0) + term.weight
         return held
 
-    def closest(self, held: Mapping[int, float], most: int) -> list[Chunk]:
+    def closest(self, held: Mapping[int, float]) -> list[Chunk]:
         """Return the chunks that hold most of a sentence; texts break ties."""
-        places = sorted(held, key=lambda at: (held[at], self.chunks[at].text), reverse=True)
-        return [self.chunks[at] for at in places[:most]]
+        places: Sequence[int] = list(held)
+        if len(places) > 1:
+            places = sorted(held, key=lambda at: (held[at], self.chunks[at].text), reverse=True)
+        return [self.chunks[at] for at in places[:MAX_CLOSE]]
 
     @cached_property
     def numbers(self) -> dict[tuple[float, Key], None]:
         """The different numbers of all chunks, with their units."""
-        return dict.fromkeys(number for chunk in self.chunks for number in chunk.numbers)
+        found: dict[tuple[float, Key], None] = {}
+        for chunk in self.chunks:
+            for key, units in chunk.units.items():
+                value = number_of(key)
+                if value is not None:
+                    found.update(dict.fromkeys((value, unit) for unit in units))
+        return found
 
     def rounded(self, digits: int) -> set[float]:
         """Return the chunks' numbers, rounded to so many significant digits."""

@@ -14,7 +14,7 @@ from ragmonitor.judges.builtin.checks import (
     FailedCheck,
     failed_checks,
     follows,
-    may_be_denied,
+    is_denied,
     surface_of,
 )
 from ragmonitor.judges.builtin.evidence import Evidence
@@ -77,6 +77,8 @@ class JudgedSentence:
     """The weight that each chunk holds of it."""
     missing: Sequence[Term] = ()
     failed: Sequence[FailedCheck] = ()
+    is_denied: bool = False
+    """Whether the chunks that hold most of it may negate something of it."""
     has_fields: bool = False
     """Whether fields of structured chunks speak of it."""
     clauses: Sequence[tuple[int, JudgedSentence]] = ()
@@ -162,7 +164,7 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
         return judged  # it says too much as a whole
     weight = MIN_CLAUSE_WEIGHT / 2 if sentence.is_chinese else MIN_CLAUSE_WEIGHT
     lacks = fsum(term.weight for term in judged.missing) >= (1 - CLAUSE_ABSENT_BELOW) * weight
-    if not (lacks or judged.failed or may_be_denied(judged.sentence, judged.held, evidence)):
+    if not (lacks or judged.failed or judged.is_denied):
         return judged
     clauses = clauses_of(judged.sentence)
     supports = [_support(clause, evidence) for _, clause in clauses]
@@ -220,7 +222,9 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if support and len(content) > 1 and not sentence.is_chinese:
         judged.trust = (1.0 - BESIDE) * support + BESIDE * _beside(content, evidence)
     judged.missing = missing
-    judged.failed = failed_checks(sentence, missing, support, judged.held, evidence)
+    best = evidence.closest(judged.held)
+    judged.is_denied = is_denied(sentence, best)
+    judged.failed = failed_checks(sentence, missing, support, best, evidence)
     if (judged.failed or (missing and support > 0.5)) and evidence.holds(sentence.bare):
         judged.failed = judged.missing = ()
         judged.support = judged.trust = 1.0

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
 from ragmonitor.judges.builtin.framing import without_framing
+from ragmonitor.judges.builtin.polarity import (
+    HAS_OPPOSITE,
+    OPPOSITE,
+    Polarity,
+    chinese_polarity,
+    english_polarity,
+)
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
-from ragmonitor.judges.builtin.terms import Term, terms
+from ragmonitor.judges.builtin.terms import Key, Term, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
-@dataclass(slots=True)
+@dataclass
 class ParsedSentence:
     """A sentence, or a clause of one."""
 
@@ -26,6 +34,25 @@ class ParsedSentence:
     """The terms of `bare`."""
     weight: float
     is_chinese: bool
+
+    @cached_property
+    def weights(self) -> dict[Key, float]:
+        """The weights of its keys with content."""
+        return {term.key: term.weight for term in self.terms if term.weight}
+
+    @cached_property
+    def wanted(self) -> dict[Key, float]:
+        """The same, of opposites the one that stands for both."""
+        if HAS_OPPOSITE.isdisjoint(self.weights):
+            return self.weights
+        return {OPPOSITE.get(key, (key, 1))[0]: weight for key, weight in self.weights.items()}
+
+    @cached_property
+    def polarity(self) -> Polarity:
+        """What it states and what it negates."""
+        if self.is_chinese:
+            return chinese_polarity(self.bare, self.terms)
+        return english_polarity([term.key for term in self.terms])
 
 
 def parse_sentence(text: str) -> ParsedSentence:
@@ -42,10 +69,11 @@ def parsed(text: str, bare: str, act: SpeechAct, content: list[Term]) -> ParsedS
     return ParsedSentence(text, bare, act, content, sum(t.weight for t in content), is_chinese)
 
 
+# The class comes first and alone, as that is what a search skips ahead by.
 _BORDER: Final = lazy_pattern(
-    r"[,;]\s+(?:(?:and|but|while|whereas|so|yet|plus)\s+)?(?=\w)"
-    r"|\s+(?:and|but|while|whereas|plus|as well as)\s+"
-    r"|[，；](?:并且|而且|同时|以及|并|且|但)?|(?:并且|而且|同时|以及)"
+    r"[,;\s，；并而同以](?:(?<=[,;])\s+(?:(?:and|but|while|whereas|so|yet|plus)\s+)?(?=\w)"
+    r"|(?<=\s)(?:and|but|while|whereas|plus|as well as)\s"
+    r"|(?<=[，；])(?:并且|而且|同时|以及|并|且|但)?|(?<=[并而])且|(?<=同)时|(?<=以)及)"
 )
 _MIN_CLAUSE: Final = 2
 """Terms with content of a clause that says something of its own; in Chinese it is one, and no

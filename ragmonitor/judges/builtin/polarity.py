@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin import word_lists
@@ -53,9 +54,8 @@ OPPOSITE: Final = _signs_of(
 )
 """Maps `clos` to (`open`, -1) and `open` to (`open`, 1)."""
 HAS_OPPOSITE: Final = frozenset(OPPOSITE)
-NEGATIVE: Final = frozenset(
-    {"!", ">except", *_DENIALS, *(key for key, (_, sign) in OPPOSITE.items() if sign < 0)}
-)
+_SIGNS: Final = frozenset({"!", ">except", *_DENIALS})
+NEGATIVE: Final = _SIGNS.union(key for key, (_, sign) in OPPOSITE.items() if sign < 0)
 """Keys of which every text that negates something holds one, but for Chinese signs."""
 
 
@@ -205,17 +205,13 @@ def _seen_from(one: Polarity, other: Polarity) -> dict[Key, tuple[int, int]]:
     return seen
 
 
-def negated_keys(keys: set[Key], order: Sequence[Key], text: str, *, is_chinese: bool) -> set[Key]:
-    """Return the keys that a chunk may negate."""
-    if is_chinese:
-        ends = [end for _, end in chinese_signs(text)]
-        return {
-            pair_key(text[at : at + 2])
-            for end in ends
-            for at in range(end, min(end + REACH - 1, len(text) - 1))
-        }
+def negated_keys(keys: set[Key], order: Sequence[Key], text: str) -> set[Key]:
+    """Return the keys that a passage may negate, given by its keys or, if Chinese, by its text."""
     negated: set[Key] = set()
-    for sign in keys & {"!", ">except", *_DENIALS}:
+    for _, end in chinese_signs(text):
+        reach = text[end : end + REACH]
+        negated.update(map(pair_key, map("".join, pairwise(reach))))
+    for sign in keys & _SIGNS:
         at = -1
         for _ in range(order.count(sign)):
             at = order.index(sign, at + 1)

@@ -252,7 +252,10 @@ def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
         if key == "^-":
             is_negative = True
         elif sign == "^":
-            if first is not None and before[1:].isdecimal() and first <= 12:
+            if before[:1] == "@" and before[-1] == "?":  # `9:30 am`
+                time = divmod(int(before[1:-1]), 60)
+                out[-1] = quantities.clock(*time, key[1])[0], out[-1][1]
+            elif first is not None and before[1:].isdecimal() and first <= 12:
                 out[-1] = quantities.clock(int(first), 0, key[1])[0], out[-1][1]
                 earlier = out[-2][0] if len(out) > 1 else ""
                 if earlier[:1] == "#" and earlier[1:].isdecimal() and int(earlier[1:]) <= 12:
@@ -444,8 +447,10 @@ def _chinese_keys(text: str) -> ChunkKeys:
         order += [atom.key for atom in figure.atoms]
         order.append(".")
     keys = pair_keys(text)
-    keys.update(chain.from_iterable(map(_KEYS.__getitem__, _LATIN.findall(text))))
-    keys.update(chain.from_iterable(map(alternatives, map(str, order))))
+    keys.update(chain.from_iterable(map(_KEYS.__getitem__, _LATIN.findall(text))), order)
+    for key in order:
+        if str(key)[0] in "@°":
+            keys.update(alternatives(str(key)))
     return ChunkKeys(keys, order, True)
 
 

@@ -146,7 +146,7 @@ def test_a_fault_in_joining_a_trace_gives_the_trace_up(told, monkeypatch):
     def fails(*_given, **_named):
         raise RecursionError
 
-    monkeypatch.setattr(processor, "trees_of", fails)
+    monkeypatch.setattr(processor, "JoinedTrace", fails)
     told.tell()
     told.after(2)
     assert told.forgotten == ["unreadable"]

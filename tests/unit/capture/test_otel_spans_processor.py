@@ -161,18 +161,6 @@ def test_more_spans_than_may_be_held_cost_the_oldest_traces():
     assert told.forgotten == ["too_many_open"] * (60 - len(found))
 
 
-def test_a_trace_with_too_many_spans_is_given_up(told, monkeypatch):
-    """And forgotten to its end: a part of it would be a record that lacks chunks."""
-    monkeypatch.setattr("ragmonitor.capture.span_readers.processor.MAX_SPANS_OF_TRACE", 50)
-    root = told.root()
-    for _ in range(60):
-        told.retrieve(root)
-    told.ask(root)
-    root.end()
-    assert (told.after(2), told.forgotten) == ([], ["too_many_open"])
-    assert told.processor._traces == {}
-
-
 def test_an_unknown_scope_is_learnt_from_its_spans(told):
     """Any SDK that writes GenAI's attributes, whatever its name."""
     tracer = told.provider.get_tracer("acme.agent")
@@ -228,9 +216,10 @@ def test_a_forked_child_begins_empty(told):
     assert len(told.after(2)) == 1
 
 
-def test_what_the_sdk_had_no_room_for_is_noticed():
-    """Its limit on a span's attributes: the oldest are dropped, and with them documents."""
-    told = Told(SpanLimits(max_span_attributes=10))
+@pytest.mark.parametrize("limit", ["max_span_attributes", "max_span_attribute_length"])
+def test_what_the_sdk_had_no_room_for_is_noticed(limit):
+    """It drops the oldest attributes, and with them documents, or cuts texts."""
+    told = Told(SpanLimits(**{limit: 9}))
     root = told.root()
     texts = {f"retrieval__documents__{n}__document__content": f"Text {n}." for n in range(20)}
     told.start("retrieve", root, "RETRIEVER", **texts).end()

@@ -7,7 +7,14 @@ import re
 import pytest
 
 from ragmonitor.runtime.errors import SettingsError
-from ragmonitor.store import Redis, Settlement, StoreUnavailableError, open_store
+from ragmonitor.store import (
+    Admission,
+    Redis,
+    Settlement,
+    StoreUnavailableError,
+    open_store,
+    takes_lease,
+)
 from ragmonitor.store.redis import connect
 from tests.support.redis_server import running_redis
 
@@ -19,8 +26,8 @@ def store(redis_url, request):
 
 def test_all_keys_are_in_one_slot_of_one_schema_and_have_a_time_to_live(store):
     """Two releases stand beside each other, and what nobody writes to ends."""
-    store.lease("a")
-    store.admit("tenant", "a")
+    takes_lease(store, "a")
+    Admission(store).slices({"tenant": "a"})
     store.keep("incident", "1", b"x")
     store.add(
         {"b": {"s@1": [1.0, 1.0, 0.0]}, "r0": {"s": [1.0]}, "totals": {"answers": [1.0]}},
