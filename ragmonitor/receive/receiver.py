@@ -56,7 +56,7 @@ class Receiver:
             MissingExtraError: A library for the stream is not installed.
         """
         token = settings.server.token
-        self._access = Access(None if token is None else token.get_secret_value())
+        self._access = Access(token)
         self._kafka = settings.receive.kafka
         self._host, self._http_port = host, http_port
         self._service = settings.service
