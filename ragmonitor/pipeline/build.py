@@ -409,14 +409,8 @@ def meters_of(
         store: Where the processes of this machine add up their counters, if it is a file.
     """
     return PrometheusExporter(
-        service=settings.service,
-        version=settings.service_version,
-        serve=settings.server.enabled,
-        host=settings.server.host,
-        port=settings.server.port,
+        settings,
         pages=view,
-        page_url="" if view is None else settings.server.page_url,
-        cost_usd=Prices(settings.estimation.prices).cost_usd,
         receive=None if take is None else FeedbackIntake(take, token=settings.server.token),
         shared=store if isinstance(settings.state, Path) else None,
     )

@@ -184,13 +184,6 @@ class TraceExporter(Exporter, Protocol):
         ...
 
 
-Cost = Callable[[Interaction], float | None]
-"""The cost of an answer's model calls, in US dollars; None: it is not known."""
-
-
-def unknown_cost(_: Interaction) -> float | None:
-    """Stand in for prices where nobody knows any."""
-    return None
 
 
 Clock = Callable[[], float]

@@ -205,7 +205,7 @@ class Shown:
             now=self.now,
             incidents=incidents,
         )
-        self.exporter = PrometheusExporter("shop", port=0, pages=self.view)
+        self.exporter = PrometheusExporter(Settings.load(server={"port": 0}), pages=self.view)
         self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
         self.base = str(self.exporter.url).removesuffix("/metrics")
 

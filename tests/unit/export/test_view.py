@@ -95,7 +95,7 @@ def bad(n: int, judge=MODEL, **changes: Any):
 
 @contextmanager
 def served(shown: View | None) -> Iterator[str]:
-    exporter = PrometheusExporter("shop", port=0, pages=shown)
+    exporter = PrometheusExporter(Settings.load(service="shop", server={"port": 0}), pages=shown)
     exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
     try:
         assert exporter.url is not None
