@@ -36,7 +36,7 @@ from ragmonitor.pipeline.judging import (
     ReadingEngine,
 )
 from ragmonitor.records import JudgeIdentity
-from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.redaction import Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
@@ -146,7 +146,7 @@ def stages_of(
         estimates=estimates,
         causes=causes,
         exports=Exports(
-            traces=emitter(traces_of(settings, lost)),
+            traces=emitter(OtelExporter(settings, lost=lost)),
             meters=meters,
             # The others are to be told of an incident first.
             exporters=exporters if view is None else [view, *exporters],
@@ -403,40 +403,10 @@ def meters_of(
         store: Where the processes of this machine add up their counters, if it is a file.
     """
     return PrometheusExporter(
-        service=settings.service,
-        version=settings.service_version,
-        serve=settings.server.enabled,
-        host=settings.server.host,
-        port=settings.server.port,
+        settings,
         pages=view,
-        page_url="" if view is None else settings.server.page_url,
-        cost_usd=Prices(settings.estimation.prices).cost_usd,
-        receive=None if take is None else FeedbackIntake(take, token=_token(settings)),
+        receive=None if take is None else FeedbackIntake(take, token=settings.server.token),
         shared=store if isinstance(settings.state, Path) else None,
-    )
-
-
-def _token(settings: Settings) -> str | None:
-    """Return what guards what is served; None: nothing does."""
-    token = settings.server.token
-    return None if token is None else token.get_secret_value()
-
-
-def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None) -> OtelExporter:
-    """Return what emits an interaction's trace.
-
-    Args:
-        settings: The settings.
-        lost: Counts spans and events that did not arrive, by reason.
-    """
-    return OtelExporter(
-        service=settings.service,
-        version=settings.service_version,
-        enabled=settings.export.traces,
-        content=settings.content.policy,
-        hash_key=settings.content.key,
-        lost=lost,
-        cost_usd=Prices(settings.estimation.prices).cost_usd,
     )
 
 
@@ -454,7 +424,7 @@ def redactor_of(settings: Settings) -> Redactor:
         withhold_messages()
     if "secrets" in redaction:
         clean_messages(without_secrets)
-    return Redactor(redaction, personal=PersonalData())
+    return Redactor(redaction)
 
 
 def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
@@ -501,20 +471,14 @@ def _view_of(
     settings: Settings, judges: Sequence[JudgeIdentity], incidents: IncidentKeeper
 ) -> View:
     """Return the page."""
-    trace_url = settings.server.ui_trace_url or ""
     builtin, *sampled = judges
+    every = table.select(settings.evaluators)
     return View(
-        settings.service,
+        settings,
         builtin=builtin.name,
         judge=sampled[0].name if sampled else None,
-        lower_is_better=[
-            entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
-        ],
-        content=settings.content.shown,
-        token=_token(settings),
-        trace_url=trace_url,
-        version=settings.service_version,
-        incidents=IncidentPages(incidents.journal, trace_url=trace_url),
+        lower_is_better=[each.name for each in every if each.lower_is_better],
+        incidents=IncidentPages(incidents.journal, settings.server.ui_trace_url or ""),
     )
 
 

@@ -20,9 +20,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Exemplar, Sample
 
+from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.back_half import Request
-from ragmonitor.pipeline.build import stages_of, traces_of
+from ragmonitor.pipeline.build import stages_of
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.placement import UNIX, described
@@ -144,7 +145,7 @@ class WorkerSender(Sender):
         self._settings = settings
         url = settings.send_to
         self._address = None if url is None else url.get_secret_value()
-        self._traces = traces_of(settings)
+        self._traces = OtelExporter(settings)
         # So that settings which the worker could not carry out are refused here.
         quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
         stages = stages_of(

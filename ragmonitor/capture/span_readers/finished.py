@@ -85,6 +85,10 @@ class FinishedTree(FinishedRuns):
         run.members.sort(key=lambda member: member.started_ns)
         self._end(run)
 
+    def inherit(self, labels: Mapping[str, Any]) -> None:
+        """Give it labels as those of a caller's context: its own go before."""
+        self._root.labels = labels
+
     @property
     def held(self) -> list[object]:
         """The attributes of the spans, to be weighed."""
