@@ -11,8 +11,7 @@ from typing import Any, Final, Self
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.breaker import Breaker
-from ragmonitor.judges.calls import RETRIES, Calls, Pause
+from ragmonitor.judges.calls import RETRIES, Breaker, Calls, Pause
 from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker
 from ragmonitor.judges.judge_prompts import write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread

@@ -306,7 +306,7 @@ class Provider(Completer):
         completion = Completion(text=text, model=model, is_cut=is_cut, usage=usage)
         refusal = _refusal(message)
         if finish == "content_filter" or refusal:
-            problem = f"the model refused (refusal): {self._one_line(refusal)}"
+            problem = f"the model refused (refusal): {one_line_of(refusal, key=self._api_key)}"
             if not refusal:
                 problem = "the provider filtered the reply (content_filter)"
             raise ProviderError(problem, kind="filtered", unread=completion)
@@ -317,7 +317,7 @@ class Provider(Completer):
     ) -> ProviderError:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
-        detail = f"{type(error).__name__}: {self._one_line(str(error))}"
+        detail = f"{type(error).__name__}: {one_line_of(error, key=self._api_key)}"
         if heard.refused:
             return ProviderError(heard.refused, kind="permanent", may_be_billed=True)
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
@@ -333,9 +333,6 @@ class Provider(Completer):
         if status in (400, 422) and self._forgoes(model, str(error), options):
             return ProviderError(detail, kind="forgone")
         return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
-
-    def _one_line(self, text: str) -> str:
-        return one_line_of(text, key=self._api_key)
 
 
 class LitellmEmbedding(Provider):

@@ -28,6 +28,7 @@ from ragmonitor.judges.builtin.structured.fields import (
     Fact,
     FieldTable,
     Token,
+    Value,
     amount,
     numbers_of,
     phrase,
@@ -220,6 +221,8 @@ class Clause:
         self.signs = [_span(term) for term in content if term.kind == "negation"]
         """Where signs of negation begin and end."""
         self._denies = bool(_NEGATIVE.search(self.own))
+        self.is_unknown = bool(_UNKNOWN.search(self.own))
+        """Whether it says that something is not known."""
         self.mentions: list[Mention] = []
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
@@ -288,11 +291,10 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
     """Return what the fields say of a sentence, whose terms have offsets."""
     reading = FieldReading()
     for clause in _clauses(text, content, table):
-        is_unknown = bool(_UNKNOWN.search(clause.own))
-        if not is_unknown:
+        if not clause.is_unknown:
             _read_schedules(clause, table, reading)
         for mention in clause.mentions:
-            _read_mention(clause, mention, reading, is_unknown=is_unknown)
+            _read_mention(clause, mention, reading)
         if clause.numbers and not _LIMITS.search(clause.own):
             _read_numbers(clause, reading)
         if clause.named and not clause.is_negated() and not reading.findings:
@@ -308,31 +310,25 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
     return reading
 
 
-def _read_mention(
-    clause: Clause, mention: Mention, reading: FieldReading, *, is_unknown: bool
-) -> None:
+def _read_mention(clause: Clause, mention: Mention, reading: FieldReading) -> None:
     """Compare what a clause says of a field that holds no number."""
-    facts = mention.facts
-    if is_unknown:
-        is_null = all(fact.value.is_null for fact in facts)
-        outcomes = [(Outcome.SUPPORTS if is_null else Outcome.SILENT, "")]
-    else:
-        negated = clause.is_negated(mention.at)
-        outcomes = [
-            (_outcome(clause, mention, fact, is_negated=negated), fact.label) for fact in facts
-        ]
-    values = {fact.value.phrase for fact in facts} & clause.phrases.keys()
+    is_negated = clause.is_negated(mention.at)
+    outcomes = [
+        (_outcome(clause, mention, fact.value, is_negated=is_negated), fact.label)
+        for fact in mention.facts
+    ]
+    values = {fact.value.phrase for fact in mention.facts} & clause.phrases.keys()
     places = [(mention.at[0].start, mention.at[-1].end)]
-    known = [time for fact in facts for time in fact.value.times]
+    known = [time for fact in mention.facts for time in fact.value.times]
     if known and clause.times:
         right = [time for time in clause.times if any(hours.is_same(time, k) for k in known)]
         places = [*map(_span, right or clause.times)]
     reading.add(outcomes, places, [clause.phrases[each] for each in values])
 
 
-def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) -> Outcome:
-    agrees = Outcome.CONTRADICTS if is_negated else Outcome.SUPPORTS
-    value = fact.value
+def _outcome(clause: Clause, mention: Mention, value: Value, *, is_negated: bool) -> Outcome:
+    if clause.is_unknown:
+        return Outcome.SUPPORTS if value.is_null else Outcome.SILENT
     if value.is_null:
         is_asked = not clause.numbers and _OFFERS.search(clause.own)
         return Outcome.UNKNOWN if is_asked else Outcome.SILENT
@@ -344,7 +340,7 @@ def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) 
     if not value.phrase or value.numbers or value.times:
         return Outcome.SILENT
     if value.phrase in _OFFERED or value.phrase in clause.phrases:
-        return agrees
+        return Outcome.CONTRADICTS if is_negated else Outcome.SUPPORTS
     return Outcome.SILENT if is_negated else _of_value(clause, mention, value.phrase)
 
 
