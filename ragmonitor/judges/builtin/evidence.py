@@ -15,11 +15,10 @@ from typing import Final
 from ragmonitor.judges.builtin.names import ACTS, Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
-    OPPOSITE,
     Polarity,
     chinese_polarity,
+    denied_in_chinese,
     english_polarity,
-    negated_keys,
 )
 from ragmonitor.judges.builtin.quantities import number_of
 from ragmonitor.judges.builtin.stems import stem
@@ -86,15 +85,19 @@ class Passage:
 
     @cached_property
     def denied(self) -> set[Key]:
-        """The keys that it may negate, of opposites the one that stands for both."""
-        found = negated_keys(self.keys, self._order, self.text) | (NEGATIVE & self.keys)
-        return {OPPOSITE.get(key, (key, 1))[0] for key in found}
+        """The keys that it negates or may negate, of opposites the one that stands for both."""
+        if self.text:
+            return denied_in_chinese(self.text, self.keys)
+        if NEGATIVE.isdisjoint(self.keys):
+            return set()
+        signs, through = self.polarity.signs, self.polarity.through
+        return {key for key, sign in signs.items() if sign < 0} | through.keys()
 
 
 _SPACED: Final = lazy_pattern(rf" (?:(?<=[{HAN}] )(?=[{HAN}\d])|(?<=\d )(?=[{HAN}]))")
 """Spaces between Chinese characters, as some PDFs have them, and around figures."""
 _WEEKDAYS: Final = [f"~w{day}" for day in range(1, 6)]
-_IN_WEEKDAYS: Final[frozenset[Key]] = frozenset({stem("weekday"), *map(pair_key, ("工作", "作日"))})
+_WEEKDAY: Final[tuple[Key, ...]] = (stem("weekday"), pair_key("工作"), pair_key("作日"))
 
 
 class Chunk:
@@ -102,15 +105,15 @@ class Chunk:
 
     def __init__(self, text: str) -> None:
         """Read a chunk, in time linear in its length."""
-        self._as_written = simplified(text)
-        self.text = text = _SPACED.sub("", self._as_written)
+        self._as_written = text = simplified(text)
+        self.text = text = text if text.isascii() else _SPACED.sub("", text)
         self.records = records_of(text)
         self.prose, self._rows = rendered(self.records, text) if self.records else (text, [])
         self._said = "\n".join([self.prose, *self._rows])
         self.keys, self.order, self.is_chinese = chunk_keys(self._said)
         if "~w1" in self.keys and "~w5" in self.keys:  # Monday to Friday are weekdays
-            self.keys |= {*_WEEKDAYS, *_IN_WEEKDAYS}
-        elif (stem("weekday") in self.keys) or pair_key("作日") in self.keys:
+            self.keys.update(_WEEKDAYS, _WEEKDAY)
+        elif _WEEKDAY[0] in self.keys or _WEEKDAY[2] in self.keys:
             self.keys.update(_WEEKDAYS)
 
     @cached_property
@@ -188,13 +191,15 @@ class Chunk:
     @cached_property
     def negating(self) -> list[Passage]:
         """The first passages that may negate something."""
-        if not self.is_chinese and NEGATIVE.isdisjoint(self.keys):
-            return []
         return list(islice((each for each in self.passages if each.denied), _MAX_SCANNED))
 
     @cached_property
     def denied(self) -> set[Key]:
         """The keys that these may negate."""
+        if self.is_chinese:
+            return denied_in_chinese(self.prose, self.keys)
+        if NEGATIVE.isdisjoint(self.keys):
+            return set()
         return set[Key]().union(*[passage.denied for passage in self.negating])
 
     @cached_property

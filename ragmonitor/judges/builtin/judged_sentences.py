@@ -116,7 +116,7 @@ class JudgedSentence:
         """
         if self.verdict not in {Verdict.ABSENT, Verdict.CONTRADICTED}:
             return None
-        is_minor = self.reasons == ("content",) and self.support >= MINOR_FROM
+        is_minor = not self.failed and self.support >= MINOR_FROM
         return Severity.MINOR if is_minor else Severity.MAJOR
 
     @property

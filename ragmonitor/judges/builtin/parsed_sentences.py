@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -19,7 +19,7 @@ from ragmonitor.judges.builtin.polarity import (
     english_polarity,
 )
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
-from ragmonitor.judges.builtin.terms import AND, Key, Term, terms
+from ragmonitor.judges.builtin.terms import AND, Key, Term, placed, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
@@ -38,17 +38,13 @@ class ParsedSentence:
         """Find what every check asks for."""
         self.keys = [term.key for term in self.terms if term.key != AND]
         self.kinds = [term.kind for term in self.terms]
+        self.weights = {term.key: term.weight for term in self.terms if term.weight}
         self.weight = sum([term.weight for term in self.terms])
         self.is_chinese = "pair" in self.kinds
 
     @cached_property
-    def weights(self) -> dict[Key, float]:
-        """The weights of its keys with content."""
-        return {term.key: term.weight for term in self.terms if term.weight}
-
-    @cached_property
     def wanted(self) -> dict[Key, float]:
-        """The same, of opposites the one that stands for both."""
+        """The weights of its keys with content, of opposites the one that stands for both."""
         if HAS_OPPOSITE.isdisjoint(self.weights):
             return self.weights
         return {OPPOSITE.get(key, (key, 1))[0]: weight for key, weight in self.weights.items()}
@@ -114,17 +110,11 @@ def parsed_clauses(
     """Return the clauses, and where each begins in the sentence."""
     text = sentence.bare
     starts = [place for place, _ in clauses]
-    at = end = 0
-    surface = ""
-    for n, (_, content) in enumerate(clauses if -1 in starts else ()):
-        for which, term in enumerate(content):
-            if term.surface != surface:  # else two terms of one token
-                surface = term.surface
-                first = surface.split(" ", 1)[0]
-                at = max(end, text.find(first, end))
-                end = min(len(text), at + len(first))
-            if which == 0 and n:
-                starts[n] = end if term.kind == "border" else at
+    if not sentence.is_chinese:
+        found = iter(placed(text))
+        for n, (_, content) in enumerate(clauses):
+            first, *_ = islice(found, len(content))
+            starts[n] = first.at + len(first.surface) * (first.kind == "border") if n else 0
     return [
         (at, ParsedSentence(text[at:end], " " * at + text[at:end], SpeechAct.CLAIM, content))
         for (at, end), (_, content) in zip(pairwise([*starts, len(text)]), clauses, strict=True)

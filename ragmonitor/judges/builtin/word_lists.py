@@ -318,11 +318,3 @@ SMALL_WORDS: Final = (
     "except excluding",
 )
 """Words that say what a negation reaches, or who does what; the first of a line stands for all."""
-
-ABBREVIATIONS: Final = words(
-    """
-    dr mr mrs ms prof st mt gen rep sen gov col lt vs cf eg ie viz approx est no nos nr fig vol
-    pp inc ltd co corp llc plc etc jr sr jan feb mar apr jun jul aug sep sept oct nov dec
-    """
-)
-"""Words behind whose dot a sentence goes on."""
