@@ -49,11 +49,6 @@ class Settlement(NamedTuple):
     """Of a record that was drawn and waits for its verdict: what was decided, for whoever takes it
     over. Empty: the record is settled."""
 
-    @property
-    def key(self) -> str:
-        """The name by which `Added.refused` speaks of it."""
-        return self.entry or self.id
-
 
 class Added(NamedTuple):
     """The outcome of `Store.add`."""
@@ -61,7 +56,7 @@ class Added(NamedTuple):
     bucket: int
     """The bucket that draws went to, in seconds; a verdict names it. -1: nothing was added."""
     refused: frozenset[str] = frozenset()
-    """Records that somebody else settled, drew or took over. If there are any nothing was added."""
+    """Ids of records that somebody else settled or drew. If there are any nothing was added."""
     late: int = 0
     """Bets that came after their bucket was closed, and were left out."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -136,7 +136,7 @@ class Outbox:
             try:
                 added = self._store.add(sums, [each.settlement for each in batch])
                 if added.refused:
-                    self._refuse([each for each in batch if each.settlement.key in added.refused])
+                    self._refuse(added.refused)
                     continue
             except StoreUnavailableError:
                 self.is_up = False
@@ -160,9 +160,9 @@ class Outbox:
             self._waiting, self._draws = {}, []
         return bool(self._owed)
 
-    def _refuse(self, refused: Sequence[_Owed]) -> None:
+    def _refuse(self, refused: Collection[str]) -> None:
         """Leave out what the store has: of this process, after a lost reply, or of another."""
-        for id_ in {each.settlement.id for each in refused}:
+        for id_ in refused:
             found = self._store.decision(id_)
             own = [each for each in self._owed if each.settlement.id == id_]
             left_out = own

@@ -223,7 +223,7 @@ class Sqlite(Store):
         with self._transaction():
             # A decision may still be settled; it is empty once it was.
             refused = frozenset(
-                each.key
+                each.id
                 for each in settlements
                 if (row := self._record(each.id)) is not None and (each.decision or not row)
             )
