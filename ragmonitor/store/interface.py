@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import Enum
+from types import EllipsisType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ragmonitor.runtime.errors import RagMonitorError
@@ -26,16 +26,6 @@ class StoreUnavailableError(RagMonitorError):
     """The store cannot be used now, or at all; the message says why, without credentials."""
 
     quotes_no_text = True
-
-
-class Whatever(Enum):
-    """The type of `ANY`."""
-
-    ANY = "any"
-
-
-ANY: Final = Whatever.ANY
-"""Whatever a row holds now."""
 
 
 class Settlement(NamedTuple):
@@ -134,7 +124,7 @@ class Store(Protocol):
         key: str,
         row: bytes | None,
         *,
-        expected: bytes | Whatever | None = ANY,
+        expected: bytes | EllipsisType | None = ...,
         most: int = MAX_ROWS,
     ) -> bool:
         """Write one row, as `keep_all`."""
@@ -145,7 +135,7 @@ class Store(Protocol):
         kind: str,
         rows: Mapping[str, bytes | None],
         *,
-        expected: bytes | Whatever | None = ANY,
+        expected: bytes | EllipsisType | None = ...,
         most: int = MAX_ROWS,
     ) -> bool:
         """Write rows of a small history in one transaction, and return whether they were written.
@@ -153,7 +143,8 @@ class Store(Protocol):
         Args:
             kind: `incident`, `feedback`, `golden`, `reference`, `budget`, ...
             rows: By key, each at most `MAX_ROW_BYTES`; None: it is deleted.
-            expected: What each has to hold now, None for nothing; else nothing is written.
+            expected: What each has to hold now, None for nothing; else nothing is written. `...`:
+                whatever it holds.
             most: So many are kept of the kind, the ones written last.
 
         Raises:

@@ -7,6 +7,7 @@ import json
 import struct
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import EllipsisType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ from ragmonitor.runtime.redis_client import Errors, failure, redis_client
 from ragmonitor.store import scripts
 from ragmonitor.store.buckets import BET_S, DAY_S, TOTALS, Increments, Rows, packed, unpacked
 from ragmonitor.store.interface import (
-    ANY,
     MAX_ROWS,
     SCHEMA,
     SETTLED_S,
@@ -24,7 +24,6 @@ from ragmonitor.store.interface import (
     Settlement,
     Store,
     StoreUnavailableError,
-    Whatever,
     check_rows,
     decision_of,
 )
@@ -182,12 +181,12 @@ class Redis(Store):
         kind: str,
         rows: Mapping[str, bytes | None],
         *,
-        expected: bytes | Whatever | None = ANY,
+        expected: bytes | EllipsisType | None = ...,
         most: int = MAX_ROWS,
     ) -> bool:
         check_rows(rows)
         packed_rows = _msgpack([(key, [] if row is None else [row]) for key, row in rows.items()])
-        is_expected = "any" if expected is ANY else "none" if expected is None else "row"
+        is_expected = "any" if expected is ... else "none" if expected is None else "row"
         known = expected if isinstance(expected, bytes) else b""
         arguments = [packed_rows, is_expected, known, most, int(LONG_S)]
         return bool(self._run("KEEP", [f"rows:{kind}", f"order:{kind}"], arguments))
