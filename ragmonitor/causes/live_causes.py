@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -64,11 +63,6 @@ class Causes(Part):
         """Takes note of an event of the application's; from any thread, without waiting."""
         self.parts = (self, self.documents, self.history, self.versions)
         """All that see answers, in their order."""
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process."""
-        self._before: tuple[float, Rows] = (-math.inf, {})
 
     # --- of an alarm ----------------------------------------------------------------------------
 
@@ -85,9 +79,7 @@ class Causes(Part):
         Raises:
             StoreUnavailableError: Nothing is known now.
         """
-        if self._before[0] != since_s:
-            self._before = since_s, self._tick.sums(since_s - DAY_S, since_s)
-        before, now = self._before[1], self._tick.sums(since_s)
+        before, now = self._tick.sums(since_s - DAY_S, since_s), self._tick.sums(since_s)
         series = self._series[HALLUCINATION]
         if any(each.startswith(f"{self._series.get(signal)}|") for each in now):
             series = self._series[signal]

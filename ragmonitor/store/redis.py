@@ -207,33 +207,31 @@ def connect(url: str) -> tuple[Any, Errors]:
         SettingsError: The address cannot be understood.
         MissingExtraError: `redis` is not installed.
     """
-    scheme, _, rest = url.partition("://")
-    if scheme != SENTINEL:
+    if not url.startswith(f"{SENTINEL}://"):
         return redis_client(url, setting="state", timeout_s=TIMEOUT_S)
     try:
         import redis
         from redis.sentinel import Sentinel
     except ImportError:
         raise MissingExtraError("the client of Redis", "redis") from None
-    hosts, _, path = rest.partition("/")
-    credentials, _, hosts = hosts.rpartition("@")
-    master, _, database = path.partition("/")
-    parts = [urlsplit(f"redis://{host}") for host in hosts.split(",")]
-    user = urlsplit(f"redis://{credentials}@sentinel") if credentials else None
-    if not master or not all(part.hostname for part in parts) or not (database or "0").isdigit():
+    parts = urlsplit(url)
+    master, _, database = parts.path.removeprefix("/").partition("/")
+    _, _, named = parts.netloc.rpartition("@")
+    hosts = [urlsplit(f"redis://{host}") for host in named.split(",")]
+    if not master or not all(host.hostname for host in hosts) or not (database or "0").isdigit():
         raise SettingsError(
             "state: the address of Redis behind Sentinel is malformed: it is redis+sentinel://"
             "host:26379,host:26379/name-of-the-master/0"
         )
     sentinel = Sentinel(  # type: ignore[no-untyped-call]  # the client's own
-        [(part.hostname, part.port or 26_379) for part in parts],
+        [(host.hostname, host.port or 26_379) for host in hosts],
         socket_timeout=TIMEOUT_S,
     )
     client = sentinel.master_for(  # type: ignore[no-untyped-call]
         master,
         db=int(database or 0),
-        username=user.username if user else None,
-        password=user.password if user else None,
+        username=parts.username or None,
+        password=parts.password or None,
         socket_timeout=TIMEOUT_S,
     )
     return client, (redis.RedisError, OSError)
