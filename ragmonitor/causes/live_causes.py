@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
@@ -41,7 +40,6 @@ class Causes(Part):
         *,
         service_version: str = "",
         policy: ContentPolicy,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
@@ -50,14 +48,13 @@ class Causes(Part):
             watching: What is watched of the service.
             service_version: The setting, where an interaction names no other.
             policy: Says what a document may be called.
-            now: Seconds since the epoch, for the time of answers.
         """
         self._store = store
         # It evaluates nothing: it reads sums.
         self._tick = tick = Tick(store)
         self._series = {signal: series for series, signal in watching.compared.items()}
-        self.documents = Documents(policy, store, tick, series=self._series[HALLUCINATION], now=now)
-        self.history = History(store, watching, version=service_version, now=store.now)
+        self.documents = Documents(policy, store, tick, series=self._series[HALLUCINATION])
+        self.history = History(store, watching, version=service_version)
         self.versions = Versions(store, tick, self.history, watching)
         self.event = self.history.note
         """Takes note of an event of the application's; from any thread, without waiting."""

@@ -43,14 +43,9 @@ class Outbox:
     `begin`, `waits` and `end` may be called from another thread than the rest.
     """
 
-    def __init__(self, store: Store, *, most: int = MAX_WAITING) -> None:
-        """Begin with nothing.
-
-        Args:
-            store: Where sums go.
-            most: Sums that may wait.
-        """
-        self._store, self._most = store, most
+    def __init__(self, store: Store) -> None:
+        """Begin with nothing."""
+        self._store = store
         self._waiting: Increments = {}
         self._draws: list[Draw] = []
         self._owed: list[_Owed] = []
@@ -116,7 +111,7 @@ class Outbox:
 
     def add(self, increments: Increments, draws: Sequence[Draw] = ()) -> None:
         """Add a process's own sums to those that wait."""
-        if self.waiting + _size(increments) > self._most:
+        if self.waiting + _size(increments) > MAX_WAITING:
             self.dropped += 1
         else:
             merge_buckets(self._waiting, increments)
