@@ -831,8 +831,6 @@ class AlarmEvent:
     """The time since which the evidence had been rising; of a cleared one, when it was raised."""
     objective: float
     higher_is_better: bool = False
-    estimate: Estimate | None = None
-    """The estimate of the last hour, as of now."""
     examples: tuple[Example, ...] = ()
     """The worst answers since the evidence began to rise, worst first."""
     detail: str = ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from heapq import nlargest
 from operator import attrgetter
@@ -80,7 +81,6 @@ class Documents(Part):
         tick: Tick,
         *,
         series: str,
-        now: Callable[[], float],
     ) -> None:
         """Begin without a document.
 
@@ -89,11 +89,9 @@ class Documents(Part):
             store: Where the evidence is added up.
             tick: Knows how bad answers usually are.
             series: What hallucination is called in the sums.
-            now: Seconds since the epoch.
         """
         self._policy, self._store, self._tick = policy, store, tick
         self._root = series
-        self._now = now
         self.clear()
 
     def clear(self) -> None:
@@ -102,6 +100,8 @@ class Documents(Part):
         self._answers = 0
         self._blocks: dict[int, _Block] = {}
         """By the time when they begin."""
+        self._closed_s = -math.inf
+        """Blocks that began until then are closed."""
 
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one completed answer."""
@@ -109,8 +109,7 @@ class Documents(Part):
         self._count(answer, shown)
         decision = answer.completed.decision or CERTAIN
         t = int(answer.at_s // MEAN_S) * MEAN_S
-        is_closed = self._now() >= t + MEAN_S + WATERMARK_S
-        if decision.inclusion_probability <= 0 or is_closed:
+        if decision.inclusion_probability <= 0 or t <= self._closed_s:
             return ()
         block = self._blocks.setdefault(t, {self._root: {}})
         if len(block[self._root]) >= MAX_VERDICTS:
@@ -130,7 +129,8 @@ class Documents(Part):
 
     def tick(self) -> Sequence[Observation]:
         """Add up the log gains of the blocks whose verdicts are all in."""
-        for t in sorted(t for t in self._blocks if t + MEAN_S + WATERMARK_S <= self._now()):
+        self._closed_s = self._store.now() - MEAN_S - WATERMARK_S
+        for t in sorted(t for t in self._blocks if t <= self._closed_s):
             self._store.add({f"c{t}": self._gains(t, self._blocks.pop(t))})
         return ()
 

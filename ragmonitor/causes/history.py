@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +65,6 @@ class History(Part):
         watching: Watching,
         *,
         version: str = "",
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
@@ -74,12 +72,10 @@ class History(Part):
             store: Where they are kept.
             watching: Names the judge, and the attributes whose values are versions.
             version: The setting `service_version`, where an interaction names no other.
-            now: Seconds since the epoch.
         """
         self._store = store
         self._version = version
         self._watching = watching
-        self._now = now
         self.clear()
 
     def clear(self) -> None:
@@ -136,7 +132,7 @@ class History(Part):
             }
             self._keep(replace(event, name=clean(event.name, "")[:MAX_LENGTH], attributes=texts))
         self._note_judge()
-        now_s = self._now()
+        now_s = self._store.now()
         is_new = any(each not in self.versions for each in self._seen)
         if not told and not is_new and 0 <= now_s - self._read_s < READ_S:
             return ()
@@ -159,9 +155,8 @@ class History(Part):
             if before != name.encode():
                 self._store.keep("judge", "last", name.encode())
                 if before is not None:
-                    self._keep(
-                        Event(kind="judge_change", name=name, at_s=self._now(), attributes={})
-                    )
+                    now_s = self._store.now()
+                    self._keep(Event(kind="judge_change", name=name, at_s=now_s, attributes={}))
 
     def _read(self) -> None:
         events: list[Event] = []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
@@ -42,7 +40,6 @@ class Causes(Part):
         *,
         service_version: str = "",
         policy: ContentPolicy,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
@@ -51,24 +48,18 @@ class Causes(Part):
             watching: What is watched of the service.
             service_version: The setting, where an interaction names no other.
             policy: Says what a document may be called.
-            now: Seconds since the epoch, for the time of answers.
         """
         self._store = store
         # It evaluates nothing: it reads sums.
         self._tick = tick = Tick(store)
         self._series = {signal: series for series, signal in watching.compared.items()}
-        self.documents = Documents(policy, store, tick, series=self._series[HALLUCINATION], now=now)
-        self.history = History(store, watching, version=service_version, now=store.now)
+        self.documents = Documents(policy, store, tick, series=self._series[HALLUCINATION])
+        self.history = History(store, watching, version=service_version)
         self.versions = Versions(store, tick, self.history, watching)
         self.event = self.history.note
         """Takes note of an event of the application's; from any thread, without waiting."""
         self.parts = (self, self.documents, self.history, self.versions)
         """All that see answers, in their order."""
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process."""
-        self._before: tuple[float, Rows] = (-math.inf, {})
 
     # --- of an alarm ----------------------------------------------------------------------------
 
@@ -85,9 +76,7 @@ class Causes(Part):
         Raises:
             StoreUnavailableError: Nothing is known now.
         """
-        if self._before[0] != since_s:
-            self._before = since_s, self._tick.sums(since_s - DAY_S, since_s)
-        before, now = self._before[1], self._tick.sums(since_s)
+        before, now = self._tick.sums(since_s - DAY_S, since_s), self._tick.sums(since_s)
         series = self._series[HALLUCINATION]
         if any(each.startswith(f"{self._series.get(signal)}|") for each in now):
             series = self._series[signal]

@@ -277,9 +277,6 @@ def _split_address(named: str) -> tuple[str, str | None]:
 
 # --- Statistics, and the alarms that rest on them ---
 
-REFERENCE_ANSWERS_PER_DAY: Final = 20
-"""Old answers that the judge reads again each day."""
-
 
 def estimates_of(
     settings: Settings, reader: JudgeIdentity, judging: JudgeRunner | None, store: Store
@@ -324,9 +321,7 @@ def estimates_of(
     ]
     references = None
     if judge is not None:
-        references = ReferenceAnswers(
-            store, judge=judge, per_day=REFERENCE_ANSWERS_PER_DAY, keeps_texts=shows_texts
-        )
+        references = ReferenceAnswers(store, judge=judge, keeps_texts=shows_texts)
     return Statistics(
         parts,
         store=store,

@@ -454,7 +454,6 @@ class Statistics:
             if is_raised and each.at_s >= event.since_s - LOOK_EACH_S
         ]
         worst = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
-        hour = found.means.get("1h", {}).get(event.series)
         return AlarmEvent(
             signal=stream.signal,
             judge=stream.judge,
@@ -464,7 +463,6 @@ class Statistics:
             since_s=event.since_s,
             objective=stream.on_its_scale(shown.objective) or 0.0,
             higher_is_better=stream.higher_is_better,
-            estimate=None if hour is None else hour.estimate,
             examples=tuple(worst),
             span=self._span(stream, shown),
         )

@@ -390,13 +390,12 @@ class Tick:
         return [series.partition("|")[2] for series in e_bh(values)]
 
     def differences(
-        self, pairs: Collection[tuple[str, str]], alpha: float = ALPHA
+        self, pairs: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str, str], Difference]:
         """Return the differences of pairs of slices over the last day, as far as they are known.
 
         Args:
             pairs: A version and its baseline.
-            alpha: Of all signals of a pair together.
 
         Returns:
             By signal, version and baseline.
@@ -413,7 +412,7 @@ class Tick:
         return {
             key: each
             for key, rows in found.items()
-            if (each := difference(rows, alpha / signals)) is not None
+            if (each := difference(rows, ALPHA / signals)) is not None
         }
 
     # --- folding --------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -43,14 +43,9 @@ class Outbox:
     `begin`, `waits` and `end` may be called from another thread than the rest.
     """
 
-    def __init__(self, store: Store, *, most: int = MAX_WAITING) -> None:
-        """Begin with nothing.
-
-        Args:
-            store: Where sums go.
-            most: Sums that may wait.
-        """
-        self._store, self._most = store, most
+    def __init__(self, store: Store) -> None:
+        """Begin with nothing."""
+        self._store = store
         self._waiting: Increments = {}
         self._draws: list[Draw] = []
         self._owed: list[_Owed] = []
@@ -116,7 +111,7 @@ class Outbox:
 
     def add(self, increments: Increments, draws: Sequence[Draw] = ()) -> None:
         """Add a process's own sums to those that wait."""
-        if self.waiting + _size(increments) > self._most:
+        if self.waiting + _size(increments) > MAX_WAITING:
             self.dropped += 1
         else:
             merge_buckets(self._waiting, increments)
@@ -136,7 +131,7 @@ class Outbox:
             try:
                 added = self._store.add(sums, [each.settlement for each in batch])
                 if added.refused:
-                    self._refuse([each for each in batch if each.settlement.key in added.refused])
+                    self._refuse(added.refused)
                     continue
             except StoreUnavailableError:
                 self.is_up = False
@@ -160,9 +155,9 @@ class Outbox:
             self._waiting, self._draws = {}, []
         return bool(self._owed)
 
-    def _refuse(self, refused: Sequence[_Owed]) -> None:
+    def _refuse(self, refused: Collection[str]) -> None:
         """Leave out what the store has: of this process, after a lost reply, or of another."""
-        for id_ in {each.settlement.id for each in refused}:
+        for id_ in refused:
             found = self._store.decision(id_)
             own = [each for each in self._owed if each.settlement.id == id_]
             left_out = own

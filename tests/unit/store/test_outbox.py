@@ -35,11 +35,12 @@ def test_increments_wait_and_are_added_once():
     assert box.waiting == 0
 
 
-def test_what_waits_is_added_up_and_bounded():
+def test_what_waits_is_added_up_and_bounded(monkeypatch):
     """More answers of the same series take no more memory; beyond the bound they are counted."""
     store = Failing()
     store.mode = "before"
-    box = Outbox(store, most=10)
+    monkeypatch.setattr("ragmonitor.store.outbox.MAX_WAITING", 10)
+    box = Outbox(store)
     for _ in range(100):
         box.add({"r0": {"s": [1.0] * 10}})
         box.flush()
