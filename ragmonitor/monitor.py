@@ -155,7 +155,9 @@ class Monitor:
             note=lambda of, outcome: self._back.ledger.note_check(of, outcome)  # noqa: PLW0108
         )
         survive_forks(self)
-        self._exit_first: Callable[[], None] | None = _close_at_exit(self)
+        self._is_used = False
+        _open.add(self)
+        _close_at_exit()
 
     # --- for applications -----------------------------------------------------------------------
 
@@ -538,11 +540,10 @@ class Monitor:
             return known
 
     def _hand_over(self, finished: Finished) -> None:
-        exit_first = self._exit_first
-        if exit_first is not None:
+        if not self._is_used:
             # A tracer provider that was built after us would be shut down before we flush.
-            self._exit_first = None
-            exit_first()
+            self._is_used = True
+            _close_at_exit()
         if self._closed:
             self._back.ledger.refuse(finished, Cause.SHUTDOWN)
         else:
@@ -615,26 +616,17 @@ class Monitor:
 
 _open: weakref.WeakSet[Monitor] = weakref.WeakSet()
 """The monitors that are not closed."""
-_exit_ends_s: list[float] = []
-"""When the time ends that they have at the exit, all of them together; empty: it has not begun."""
 
 
-def _close_at_exit(monitor: Monitor) -> Callable[[], None]:
-    """Close the monitor at exit; return what puts it before all that is registered by then."""
-    reference = weakref.ref(monitor)
-    _open.add(monitor)
+def _close_at_exit() -> None:
+    """Have the open monitors closed at the exit, before all that is registered by now."""
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
 
-    def close() -> None:
-        alive, now = reference(), time.monotonic()
-        if alive is not None:
-            if not _exit_ends_s:
-                _exit_ends_s.append(now + EXIT_TIMEOUT_S)
-            # What is left, in equal parts.
-            alive.close(max(0.0, _exit_ends_s[0] - now) / max(1, len(_open)))
 
-    def register() -> None:
-        atexit.unregister(close)
-        atexit.register(close)
-
-    register()
-    return register
+def _close_all() -> None:
+    monitors, ends_s = [*_open], time.monotonic() + EXIT_TIMEOUT_S
+    while monitors:
+        # What is left of the time that all have together, in equal parts.
+        left_s = max(0.0, ends_s - time.monotonic()) / len(monitors)
+        monitors.pop().close(left_s)
