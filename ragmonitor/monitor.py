@@ -156,7 +156,7 @@ class Monitor:
         )
         survive_forks(self)
         self._is_used = False
-        _open.add(self)
+        _open[id(self)] = self
         _close_at_exit()
 
     # --- for applications -----------------------------------------------------------------------
@@ -503,7 +503,7 @@ class Monitor:
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
-            _open.discard(self)
+            _open.pop(id(self), None)
             self._forget()
             return self._back.close(max(0.0, deadline - time.monotonic()))
         return False
@@ -614,8 +614,8 @@ class Monitor:
                 source.clear()
 
 
-_open: weakref.WeakSet[Monitor] = weakref.WeakSet()
-"""The monitors that are not closed."""
+_open: weakref.WeakValueDictionary[int, Monitor] = weakref.WeakValueDictionary()
+"""The monitors that are not closed, by their ids, the oldest first."""
 
 
 def _close_at_exit() -> None:
@@ -625,7 +625,7 @@ def _close_at_exit() -> None:
 
 
 def _close_all() -> None:
-    monitors, ends_s = [*_open], time.monotonic() + EXIT_TIMEOUT_S
+    monitors, ends_s = [*_open.values()], time.monotonic() + EXIT_TIMEOUT_S
     while monitors:
         # What is left of the time that all have together, in equal parts.
         left_s = max(0.0, ends_s - time.monotonic()) / len(monitors)
