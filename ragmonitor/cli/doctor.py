@@ -25,7 +25,7 @@ import typer
 import ragmonitor
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.monitor_client import address, fetched, is_free, why_no_numbers
+from ragmonitor.cli.monitor_client import RunningMonitor, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
 from ragmonitor.export import JsonLines
@@ -41,6 +41,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
     builtin_judge,
     encoder_of,
+    engine_of,
     estimates_of,
     exporters_of,
     incidents_of,
@@ -184,16 +185,12 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
 # --- the probes ------------------------------------------------------------------------------
 
 
-def _lost(_reason: str, _n: int) -> None:
-    """Count nothing."""
-
-
 def _starts(settings: Settings) -> str:
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
     estimates_of(plain, builtin_judge().identity, None, Memory()).close()
-    incidents_of(plain, _lost, Memory(), is_judged=False)
+    incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
     return "a monitor starts with them"
 
 
@@ -250,7 +247,7 @@ def _metrics(settings: Settings) -> str:
     if is_free(server.host, server.port):
         return f"{where} is free"
     try:
-        records = fetched(address(None), timeout_s=TIMEOUT_S)
+        records = RunningMonitor(None).records()
     except InputError as error:
         raise ProbeFailedError(
             f"{where} is taken by another program, or cannot be listened on",
@@ -261,7 +258,7 @@ def _metrics(settings: Settings) -> str:
 
 
 def _exporter(settings: Settings) -> str:
-    (exporter,) = exporters_of(settings, _lost)
+    (exporter,) = exporters_of(settings, lambda *_: None)
     if isinstance(exporter, JsonLines):
         return _writable(exporter.path, "EXPORTERS", "every report would be lost")
     if not isinstance(exporter, PostingExporter):
@@ -367,7 +364,7 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
 
 def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    judging_of(settings, Memory())  # a monitor starts with it
+    judging_of(settings, Memory(), engine_of(settings))  # a monitor starts with it
     return paid_judge(alone, named)
 
 

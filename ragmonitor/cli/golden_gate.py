@@ -42,7 +42,12 @@ def run(options: GateOptions) -> int:
         raise InputError(
             "nothing to compare with; give --baseline FILE, or --save FILE to make one"
         )
-    _check_files(options)
+    inputs = {Path(options.goldens).resolve(), Path(options.baseline).resolve()}
+    for name in ("save", "junit", "markdown"):
+        path = getattr(options, name)
+        # A broken release that replaced its baseline would pass the next time.
+        if path is not None and path.resolve() in inputs:
+            raise InputError(f"--{name} {path}: the command reads this file; name another one")
     ask = _ask(options)
     scored = ask_and_score(
         goldens,
@@ -79,19 +84,6 @@ def run(options: GateOptions) -> int:
     if is_unscored or comparison is None:
         return SOMETHING_WRONG if is_unscored or errors else FINE
     return FINE if comparison.passes else EXIT[comparison.decision]
-
-
-def _check_files(options: GateOptions) -> None:
-    """See that no output replaces an input.
-
-    Raises:
-        InputError: One does. A broken release that replaced its baseline would pass the next time.
-    """
-    inputs = {Path(options.goldens).resolve(), Path(options.baseline).resolve()}
-    for name in ("save", "junit", "markdown"):
-        path = getattr(options, name)
-        if path is not None and path.resolve() in inputs:
-            raise InputError(f"--{name} {path}: the command reads this file; name another one")
 
 
 def _ask(options: GateOptions) -> Ask:

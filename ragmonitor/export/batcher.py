@@ -100,8 +100,6 @@ class Batcher(Generic[Item]):
         """How many items were taken, done with, and sent in vain; the last since the last flush."""
         self._wanted = 0
         """A flush waits for so many to be done with; until then no batch lingers."""
-        self._in_hand = 0
-        """Items of the batch that is being sent, and that nobody has counted as lost."""
         self._thread: threading.Thread | None = None
 
     def put(self, item: Item, size: int) -> None:
@@ -147,16 +145,15 @@ class Batcher(Generic[Item]):
         """Stop. What still waits is counted as lost: flush first."""
         with self._changed:
             self._closed = True
-            left = len(self._waiting)
             self._waiting.clear()
             self._waiting_bytes = 0
-            self._finished += left
             thread, self._thread = self._thread, None
             self._changed.notify_all()
         if thread is not None:
             thread.join(CLOSE_WAIT_S)
         with self._changed:  # the process may end before the server replies
-            left, self._in_hand = left + self._in_hand, 0
+            left, self._finished = self._taken - self._finished, self._taken
+            self._changed.notify_all()
         if left:
             self._lose(left, "closed")
 
@@ -207,7 +204,6 @@ class Batcher(Generic[Item]):
                     break
                 batch.append(self._waiting.popleft())
                 self._waiting_bytes -= batch[-1][1]
-            self._in_hand += len(batch)  # in one step: who closes looks into both
         return batch
 
     def _deliver(self, batch: Sequence[tuple[Item, int]], timeout_s: float) -> None:
@@ -222,14 +218,12 @@ class Batcher(Generic[Item]):
         except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
             record_error("export", error)
         with self._changed:
-            is_counted = self._in_hand < n  # who closed has counted it
-            self._in_hand = max(0, self._in_hand - n)
-            self._missed += lost
-        if lost and not is_counted:
-            self._lose(lost, why)
-        with self._changed:
-            self._finished += n
-            self._changed.notify_all()
+            if self._finished < self._taken:  # else who closed has counted it
+                self._missed += lost
+                if lost:
+                    self._lose(lost, why)
+                self._finished += n
+                self._changed.notify_all()
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread, and what waits, stayed with the parent."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ragmonitor.goldens.asking import Ask, ask_all
+from ragmonitor.goldens.asking import Ask, Asker, ask_each
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Scorer, unread_because
@@ -97,8 +97,10 @@ def ask_and_score(
     async def work() -> ScoredRun:
         try:
             await scorer.prepare()
-            asked = await ask_all(ask, questions, timeout_s=timeout_s, concurrency=concurrency)
-            return await _scored(questions, asked, scorer)
+            asked: dict[int, Interaction] = {}
+            asker = Asker(ask, timeout_s=timeout_s)
+            await ask_each(asker, questions, asked.__setitem__, concurrency=concurrency)
+            return await _scored(questions, [asked[n] for n in range(len(questions))], scorer)
         finally:
             await scorer.close()
 

@@ -19,7 +19,7 @@ MAX_LISTED: Final = 20
 class IncidentPages:
     """Answers what is asked below `incidents`; who may ask is the page's to decide."""
 
-    def __init__(self, journal: Journal, *, trace_url: str = "") -> None:
+    def __init__(self, journal: Journal, trace_url: str) -> None:
         """Take the journal, and where traces are to be seen."""
         self._journal = journal
         self._links = Links(trace_url=trace_url, page_url="../")

@@ -226,8 +226,8 @@ class LlmJudge:
         """Return the asker by which evaluators ask questions of their own, each one call."""
         room = _room_for_reply(len(assessment.sentences or ()), len(interaction.chunks))
         return InteractionAsker(
-            interaction,
-            self._calls(),
+            interaction=interaction,
+            calls=self._calls(),
             identity=assessment.judge,
             max_prompt_tokens=self._tokens_per_call,
             reply_tokens=room,

@@ -258,8 +258,10 @@ class Provider(Completer):
     def _address(self, model: str) -> dict[str, Any]:
         api_base = self._chain[model]
         key = self._api_key if model == self.model else None
-        if key is None and api_base is not None and _lacks_key(self._litellm, model):
-            key = "none"  # local servers want no key; the client library wants some
+        if key is None and api_base is not None:
+            with contextlib.suppress(Exception):  # of a model that it cannot place
+                if self._litellm.validate_environment(model=model).get("missing_keys"):
+                    key = "none"  # local servers want no key; the client library wants some
         return {"api_base": api_base, "api_key": key}
 
     def _options(self, model: str, room: int) -> dict[str, Any]:
@@ -485,13 +487,6 @@ def _ours() -> Iterator[_Heard]:
         _heard.reset(ours)
         if token is not None:
             mark.reset(token)
-
-
-def _lacks_key(litellm: Any, model: str) -> bool:
-    try:
-        return bool(litellm.validate_environment(model=model).get("missing_keys"))
-    except Exception:  # noqa: BLE001 - for a model it cannot place
-        return False
 
 
 def _retry_after_s(error: Exception) -> float | None:

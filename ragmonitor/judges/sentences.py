@@ -99,7 +99,7 @@ def language(text: str) -> Language:
     if text.isascii():
         return "en"
     han = sum(map(len, _HAN_RUN.findall(text)))
-    return "zh" if han > len(_OTHER_WORD.findall(text)) else "en"
+    return "zh" if han and han > len(_OTHER_WORD.findall(text)) else "en"
 
 
 _HAN_RUN = lazy_pattern(f"[{HAN}]+")

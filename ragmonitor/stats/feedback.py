@@ -14,7 +14,7 @@ from ragmonitor.runtime.feedback import DEFAULT_KIND, Feedback, JoinedFeedback, 
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.parts import Answer, Observation, Part
-from ragmonitor.store import Store, StoreUnavailableError
+from ragmonitor.store import Store
 
 WAIT_S: Final = 900.0
 """Feedback may come before its answer is scored; after so long its id counts as unknown."""
@@ -89,13 +89,10 @@ class PeoplesFeedback(Part):
             feedback = self._noted.popleft()
             self._count(feedback, feedback.direction)
             self._waiting.append(_Waiting(feedback, now_s + WAIT_S))
-        try:
-            if self._answers:
-                self._store.keep_all(ANSWERS, self._answers, most=MAX_KNOWN)
-                self._answers = {}
-            self._waiting = [each for each in self._waiting if not self._join(each.feedback)]
-        except StoreUnavailableError:  # it is said where sums are added
-            return ()
+        if self._answers:
+            self._store.keep_all(ANSWERS, self._answers, most=MAX_KNOWN)
+            self._answers = {}
+        self._waiting = [each for each in self._waiting if not self._join(each.feedback)]
         waiting = [each for each in self._waiting if each.until_s > now_s]
         unknown = [each for each in self._waiting if each.until_s <= now_s] + waiting[MAX_WAITING:]
         for each in unknown:
@@ -135,13 +132,15 @@ class PeoplesFeedback(Part):
 
     def close(self) -> None:
         """Keep the last answers, and say what feedback found none."""
-        self.tick()
-        if self._waiting:
-            record_problem(
-                "estimate",
-                f"{len(self._waiting)} pieces of feedback waited for their answers at the end, and "
-                "are lost",
-            )
+        try:
+            self.tick()
+        finally:
+            if self._waiting:
+                record_problem(
+                    "estimate",
+                    f"{len(self._waiting)} pieces of feedback waited for their answers at the end, "
+                    "and are lost",
+                )
 
 
 def _key(identity: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import time
@@ -25,7 +26,7 @@ from ragmonitor.stats.interval import mean_of_scores
 from ragmonitor.stats.kept_rows import KeptRows
 from ragmonitor.stats.parts import Observation, Part
 from ragmonitor.stats.streams import Stream
-from ragmonitor.store import Memory, Store
+from ragmonitor.store import Memory, Store, StoreUnavailableError
 
 GOLDEN: Final = "golden_"
 """Begins the names of signals of golden questions."""
@@ -179,7 +180,8 @@ class GoldenQuestions(Part):
     def _question(self, golden: str, interaction: Interaction) -> _Question:
         version = _version(interaction)
         if not self._kept.is_read:
-            self._kept.exchange()
+            with contextlib.suppress(StoreUnavailableError):  # it is said where sums are added
+                self._kept.exchange()
         known = self._kept.rows.pop(golden, None)
         if known is None or known.version != version:
             known = _Question(version=version)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 import zlib
@@ -149,9 +148,8 @@ class ReferenceAnswers(Part):
     def tick(self) -> Iterable[Observation]:
         """Keep what is new; return which confirmed ones flipped since."""
         if self._forgets is not None:
-            with contextlib.suppress(StoreUnavailableError):  # tried again at the next tick
-                self._forgets.keep_all(KIND, dict.fromkeys(self._forgets.rows(KIND)))
-                self._forgets = None
+            self._forgets.keep_all(KIND, dict.fromkeys(self._forgets.rows(KIND)))
+            self._forgets = None
         for kept in (self._kept, self._reads):
             kept.exchange()
         observed, self._observed = self._observed, []

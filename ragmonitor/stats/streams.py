@@ -18,7 +18,6 @@ from ragmonitor.stats.signals import (
     REFUSAL,
     WEAK_RETRIEVAL,
 )
-from ragmonitor.stats.tick import Watched
 
 FIRST_SHARE: Final = 0.5
 """The share of the false alarms that the hallucination rate has, which people are paged for."""
@@ -29,13 +28,22 @@ FLIPS_OBJECTIVE: Final = 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream(Watched):
+class Stream:
     """One signal that may raise an alarm."""
 
-    signal: str
-    judge: str
+    series: str
+    """Its name in the sums."""
+    signal: str = ""
+    judge: str = ""
     """The judge whose verdicts are its evidence; `none` for what needs no judge."""
-    kind: AlarmKind
+    kind: AlarmKind = "quality"
+    objective: float | None = None
+    """The mean badness that is accepted; None: it is learned."""
+    share: float = 1.0
+    """The share of all false alarms that are allowed; those of all together at most 1."""
+    reserve: float = 0.0
+    """The share of its threshold that is put aside for when something is suspicious."""
+    higher_is_better: bool = False
 
     def on_its_scale(self, badness: float | None) -> float | None:
         """Return a badness on the signal's own scale, or a mean of the signal as badness."""

@@ -14,6 +14,8 @@ MAX_WAITING: Final = 50_000
 """Sums that wait at most, each a few hundred bytes."""
 MAX_BATCH: Final = 500
 """Settlements of one call: each declares a key."""
+SENT_FROM: Final = 128
+"""Settlements that wait for no tick: half of the records that a worker has in hand at once."""
 
 
 class Draw(Protocol):
@@ -65,6 +67,8 @@ class Outbox:
         """Calls of `add` whose sums found no room, and batches that no store can take."""
         self.late = 0
         """Bets that came after their bucket was closed, and count in no alarm."""
+        self.totals: Rows = {}
+        """What of the process's sums has been added to totals."""
 
     # --- records of a stream --------------------------------------------------------------------
 
@@ -97,6 +101,8 @@ class Outbox:
         if id_ in self._in_hand and id_ not in self.taken_over:
             settlement = Settlement(id_, self._in_hand[id_][0], decision)
             self._owed.append(_Owed(settlement, increments, draws))
+            if self.is_up and len(self._owed) >= SENT_FROM:
+                self.flush()
 
     def waits(self, id_: str) -> bool:
         """Return whether sums of an answer are still to be added."""
@@ -121,9 +127,8 @@ class Outbox:
         """The number of sums that wait."""
         return _size(self._waiting) + sum(_size(each.increments) for each in self._owed)
 
-    def flush(self) -> Rows:
-        """Send what waits, as far as the store is there; return the totals that were added."""
-        totals: Rows = {}
+    def flush(self) -> None:
+        """Send what waits, as far as the store is there."""
         while self._next():
             batch, sums = self._owed[:MAX_BATCH], Increments()
             for each in batch:
@@ -135,18 +140,17 @@ class Outbox:
                     continue
             except StoreUnavailableError:
                 self.is_up = False
-                return totals
+                return
             except Exception:  # raised again: tried again it would fail for ever
                 self._owed = self._owed[len(batch) :]
                 self.dropped += 1
                 raise
             self.late += added.late
-            merge(totals, sums.get(TOTALS, {}))
+            merge(self.totals, sums.get(TOTALS, {}))
             self._owed = self._owed[len(batch) :]
             for draw in (draw for each in batch for draw in each.draws):
                 draw.bucket = added.bucket
         self.is_up = True
-        return totals
 
     def _next(self) -> bool:
         """Return whether there is something to send, the process's own batch included."""

@@ -67,7 +67,9 @@ class Process:
             policy=ContentPolicy(content=content),
             now=store.now,
         )
-        self.statistics = Statistics([self.causes], store=store, watching=watching, now=store.now)
+        self.statistics = Statistics(
+            self.causes.parts, store=store, watching=watching, now=store.now
+        )
 
 
 class CoreService:

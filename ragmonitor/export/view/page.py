@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
-from ragmonitor.export.content import Content, package_version
+from ragmonitor.export.content import package_version
 from ragmonitor.export.server import Reply, json_reply
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
@@ -20,6 +20,7 @@ from ragmonitor.export.view.numbers import shown
 from ragmonitor.records import FAILURES, Report, Snapshot, Unscored
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Clock, Exporter
+from ragmonitor.settings import Settings
 
 PATH: Final = "/ragmonitor/"
 INCIDENTS: Final = "incidents/"
@@ -93,15 +94,11 @@ class View(Exporter):
 
     def __init__(
         self,
-        service: str,
+        settings: Settings,
         *,
         builtin: str,
         judge: str | None = None,
         lower_is_better: Collection[str] = (),
-        content: Content = "all",
-        token: str | None = None,
-        trace_url: str = "",
-        version: str = "",
         incidents: OtherPages | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
@@ -109,32 +106,28 @@ class View(Exporter):
         """Begin with nothing to show.
 
         Args:
-            service: Whose answers these are.
+            settings: Whose answers these are, what may be shown of them, and to whom.
             builtin: Name of the judge that scores every answer.
             judge: Name of the judge that scores a sample; None: there is none.
             lower_is_better: Evaluators whose 1 is bad.
-            content: Questions, answers and chunks are shown under `all` only.
-            token: What a browser must show; None: no authentication for local clients.
-            trace_url: Where traces are to be seen, with `{trace_id}` in it; empty: nowhere.
-            version: The service's own version.
             incidents: The incidents' pages; None: there are none.
             clock: For the spacing of the history.
             now: Seconds since the epoch.
         """
         self._judge = judge
-        self._content: Content = content
-        self._access = Access(token)
+        self._content = settings.content.shown
+        self._access = Access(settings.server.token)
         self._incidents = incidents
         self._clock = clock
         self._now = now
         self._constant = {
-            "service": service,
-            "service_version": version,
+            "service": settings.service,
+            "service_version": settings.service_version,
             "version": package_version(),
-            "content": content,
+            "content": self._content,
             "judge": judge,
             "builtin": builtin,
-            "trace_url": trace_url or None,
+            "trace_url": settings.server.ui_trace_url,
         }
         self._lock = threading.Lock()
         self._started_s = self._now()
@@ -142,7 +135,7 @@ class View(Exporter):
         self._spent_usd = 0.0
         self._failed = 0
         self._failure: dict[str, Any] = {}
-        self._answers = Answers(content=content, lower_is_better=lower_is_better)
+        self._answers = Answers(content=self._content, lower_is_better=lower_is_better)
         self._history = History()
         self._snapshot = Snapshot()
         self._shown = shown(self._snapshot, judge=self._judge)

@@ -54,8 +54,14 @@ OPPOSITE: Final = _signs_of(
 )
 """Maps `clos` to (`open`, -1) and `open` to (`open`, 1)."""
 HAS_OPPOSITE: Final = frozenset(OPPOSITE)
-_SIGNS: Final = frozenset({"!", ">except", *_DENIALS})
-NEGATIVE: Final = _SIGNS.union(key for key, (_, sign) in OPPOSITE.items() if sign < 0)
+OTHERS: Final = {
+    key: frozenset(other for other, own in OPPOSITE.items() if own == (base, -sign))
+    for key, (base, sign) in OPPOSITE.items()
+}
+"""Maps a key to those that say the opposite."""
+SIGNS: Final = frozenset({"!", ">except", *_DENIALS})
+"""Keys that negate others; Chinese signs are keys of sentences alone, and none of chunks."""
+NEGATIVE: Final = SIGNS.union(key for key, (_, sign) in OPPOSITE.items() if sign < 0)
 """Keys of which every text that negates something holds one, but for Chinese signs."""
 
 
@@ -211,7 +217,7 @@ def negated_keys(keys: set[Key], order: Sequence[Key], text: str) -> set[Key]:
     for _, end in chinese_signs(text):
         reach = text[end : end + REACH]
         negated.update(map(pair_key, map("".join, pairwise(reach))))
-    for sign in keys & _SIGNS:
+    for sign in keys & SIGNS:
         at = -1
         for _ in range(order.count(sign)):
             at = order.index(sign, at + 1)

@@ -56,6 +56,8 @@ def _keep(known: dict[str, _Value], token: str, value: _Value) -> _Value:
 # --- English ------------------------------------------------------------------------------------
 
 NEGATION: Final = Atom("!", 0.0, "negation")
+AND: Final = ">and"
+"""A key that only sentences have, not chunks: it may stand between clauses."""
 _END: Final = Atom(".", 0.0, "border")
 _COMMA: Final = Atom(",", 0.0, "border")
 _PERHAPS_DATES: Final = frozenset(["may", "march", "mar", "sun", "sat", "wed", "mon", "dec", "jan"])
@@ -176,7 +178,7 @@ class _Keys(dict[str, tuple[Key, ...]]):
     """The keys of each different token of a chunk, all that may be the same."""
 
     def __missing__(self, token: str) -> tuple[Key, ...]:
-        keys = [atom[0] for atom in _atoms(token)]
+        keys = [atom[0] for atom in _atoms(token) if atom[0] != AND]
         if any(key[0] in "@°" for key in keys):
             keys = [other for key in keys for other in alternatives(key)]
         return _keep(self, token, tuple(keys))

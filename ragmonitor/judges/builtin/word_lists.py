@@ -41,7 +41,7 @@ STOP_WORDS: Final = words(
 
 NEGATIONS: Final = words(
     """
-    not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont
+    not no never neither nor nt cannot cant dont doesnt didnt isnt arent wasnt werent wont
     wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
     refuse without nobody none nothing nowhere non
     """
@@ -310,6 +310,7 @@ SMALL_WORDS: Final = (
     "if unless until till otherwise",
     "but though although however while whereas",
     "by",
+    "and well",
     "nor",
     "from",
     "only just sure merely simply necessarily all every always both more less fewer",
