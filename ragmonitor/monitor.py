@@ -25,7 +25,7 @@ from ragmonitor.capture import (
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import feedback_of
-from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
+from ragmonitor.runtime.forks import survive_forks
 from ragmonitor.runtime.guard import logger, shielded
 from ragmonitor.runtime.protocols import Exporter, Finished, Judge
 from ragmonitor.settings import (
@@ -139,7 +139,6 @@ class Monitor:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
         self._recorders: dict[str, Recorder] = {}
-        self._recorders_lock = ForkSafeLock()
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False
@@ -383,7 +382,7 @@ class Monitor:
         # The SDK comes with it, which takes longer to import than most of this package.
         from ragmonitor.capture.span_readers.processor import InteractionSpanProcessor
 
-        with self._recorders_lock:
+        with self._building:
             if self._spans is None:
                 self._spans = InteractionSpanProcessor(
                     self._hand_over,
@@ -526,18 +525,15 @@ class Monitor:
         known = self._recorders.get(translator.framework)
         if known is not None:  # as a rule, and once for each block of LlamaIndex's
             return known
-        with self._recorders_lock:
-            known = self._recorders.get(translator.framework)
-            if known is None:
-                known = self._recorders[translator.framework] = Recorder(
-                    translator,
-                    self._hand_over,
-                    root_names=self.settings.capture.root_names,
-                    retrieval_tools=self.settings.capture.retrieval_tools,
-                    drain_s=drain_s,
-                    on_forgotten=self._give_up,
-                )
-            return known
+        made = Recorder(
+            translator,
+            self._hand_over,
+            root_names=self.settings.capture.root_names,
+            retrieval_tools=self.settings.capture.retrieval_tools,
+            drain_s=drain_s,
+            on_forgotten=self._give_up,
+        )
+        return self._recorders.setdefault(translator.framework, made)  # of two threads' the first
 
     def _hand_over(self, finished: Finished) -> None:
         if not self._is_used:
