@@ -478,15 +478,10 @@ class ServerSettings(Group):
             raise ValueError("an address begins with http:// or https://")
         return value.rstrip("/").removesuffix("/ragmonitor")
 
-    @field_validator("ui_trace_url")
-    @classmethod
-    def _names_the_trace(cls, value: str | None) -> str | None:
-        if value is not None and "{trace_id}" not in value:
-            raise ValueError("the address of a trace holds {trace_id}")
-        return value
-
     @model_validator(mode="after")
-    def _pages_are_served_beside_metrics(self) -> Self:
+    def _fits_together(self) -> Self:
+        if self.ui_trace_url is not None and "{trace_id}" not in self.ui_trace_url:
+            raise ValueError("ui_trace_url: the address of a trace holds {trace_id}")
         if (self.ui or self.feedback) and not self.enabled:
             raise ValueError("ui and feedback are served beside /metrics; they need enabled")
         return self

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.records import Cause, JudgeUsage
-from ragmonitor.runtime.apart import apart, call_apart, run
+from ragmonitor.runtime.apart import apart, run
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import silenced
 from ragmonitor.runtime.prices import Price, litellm_entry, litellm_price
@@ -368,7 +368,7 @@ class LitellmEmbedding(Provider):
         """
         # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
         # leaves a loop and a connection open behind it.
-        return call_apart(run, self._embed(list(texts)))
+        return run(self._embed(list(texts)))
 
     async def _embed(self, texts: list[str]) -> list[Sequence[float]]:
         await self.load()

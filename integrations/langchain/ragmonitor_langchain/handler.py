@@ -23,7 +23,6 @@ from langchain_core.tracers.context import register_configure_hook
 
 from ragmonitor.integration import (
     INTERACTION_TAG,
-    ForkSafeLock,
     part_text,
     record_error,
     shielded,
@@ -51,8 +50,6 @@ _DEFERRED = {"input": ""}
 
 _EACH = "RunnableEach<"
 """The beginning of the name of `chain.map()`."""
-
-_lock = ForkSafeLock()
 
 
 class RagMonitorHandler(BaseCallbackHandler):
@@ -439,22 +436,21 @@ def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandle
     """
     global _installed  # noqa: PLW0603 - LangChain's hooks are global too
     handler = RagMonitorHandler(monitor)
-    with _lock:
-        installed = None if _installed is None else _installed.get()
-        if installed != handler:
-            _remove_hook()
-            # A default is seen by all threads and tasks, a set value only by its own context.
-            _installed = ContextVar("ragmonitor_langchain", default=handler)
-            register_configure_hook(_installed, inheritable=True)
-            watch_stores(handler.recorder)
-            installed = handler
-        installed.run_inline = run_inline
-        return installed
+    installed = None if _installed is None else _installed.get()
+    if installed != handler:
+        _remove_hook()
+        # A default is seen by all threads and tasks, a set value only by its own context.
+        _installed = ContextVar("ragmonitor_langchain", default=handler)
+        register_configure_hook(_installed, inheritable=True)
+        watch_stores(handler.recorder)
+        installed = handler
+    installed.run_inline = run_inline
+    return installed
 
 
 def uninstrument() -> None:
     """Stop observing the process; runs that are under way are noted to their end."""
-    with _lock, shielded("start"):
+    with shielded("start"):
         _remove_hook()
 
 
