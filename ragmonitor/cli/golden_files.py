@@ -7,11 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import GenerateOptions, MineOptions
 from ragmonitor.cli.terminal import (
     FINE,
+    INTERRUPTED,
     SOMETHING_WRONG,
+    interruptible,
     print_json,
     progress,
     say,
