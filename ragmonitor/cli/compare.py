@@ -90,11 +90,8 @@ def run(options: CompareOptions) -> int:
 
 
 async def _sides(scorer: Scorer, files: Sequence[str]) -> list[Side]:
-    try:
-        await scorer.prepare()
+    async with scorer:
         return [await _side(scorer, file) for file in files]
-    finally:
-        await scorer.close()
 
 
 async def _side(scorer: Scorer, file: str) -> Side:

@@ -176,14 +176,10 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> RunBudget | 
 async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
     summary = Summary(judge=str(scorer.judge.identity))
     outcomes: list[Outcome] = []
-    try:
-        await scorer.prepare()
-        async with aclosing(scorer.outcomes(lines)) as coming:
-            async for outcome in coming:
-                summary.add(outcome)
-                outcomes.append(outcome)
-    finally:
-        await scorer.close()
+    async with scorer, aclosing(scorer.outcomes(lines)) as coming:
+        async for outcome in coming:
+            summary.add(outcome)
+            outcomes.append(outcome)
     summary.usage = scorer.usage
     return EvaluationResult(
         outcomes=tuple(outcomes),

@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
@@ -142,6 +142,15 @@ class Scorer:
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
         await self.judge.close()
+
+    async def __aenter__(self) -> Self:
+        """Have the judge ready. Raises as `prepare`."""
+        await self.prepare()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Have the judge close its connections."""
+        await self.close()
 
     async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
         """Yield an outcome for each line, in order; lines are read as they are needed.
