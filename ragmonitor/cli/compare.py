@@ -10,20 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.cli.options import CompareOptions
-from ragmonitor.cli.score import (
-    BAD_LINES_SHOWN,
-    cost_text,
-    load_plugins_and_embedding,
-    scorer_for,
-)
-from ragmonitor.cli.terminal import (
-    FINE,
-    SOMETHING_WRONG,
-    print_json,
-    print_table,
-    progress,
-    say,
-)
+from ragmonitor.cli.score import BAD_LINES_SHOWN, cost_text, load_plugins_and_embedding, scorer_for
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, print_table, progress, say
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import read_file
 from ragmonitor.records import Report, Scored, evaluator_name

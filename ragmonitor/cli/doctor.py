@@ -29,12 +29,7 @@ from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
-from ragmonitor.export.otel_environment import (
-    HTTP,
-    captured_content,
-    otlp_address,
-    otlp_protocol,
-)
+from ragmonitor.export.otel_environment import HTTP, captured_content, otlp_address, otlp_protocol
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (

@@ -15,15 +15,7 @@ from ragmonitor.export.jsonl import report_line
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.offline.shapes import Line
 from ragmonitor.pipeline.judging import ReadingEngine
-from ragmonitor.records import (
-    Cause,
-    Interaction,
-    JudgeRole,
-    JudgeUsage,
-    Report,
-    Scored,
-    Verdict,
-)
+from ragmonitor.records import Cause, Interaction, JudgeRole, JudgeUsage, Report, Scored, Verdict
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
 from ragmonitor.runtime.guard import record_error
