@@ -9,12 +9,16 @@ from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.rollout import EXIT
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.goldens.asking import Ask
-from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
 from ragmonitor.goldens.golden import askable, read_goldens
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
     ReleaseComparison,
+    as_json,
     compare_releases,
+    headline,
+    junit,
+    markdown,
+    not_counted,
 )
 from ragmonitor.goldens.scored_runs import (
     ScoredRun,

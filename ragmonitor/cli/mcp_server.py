@@ -11,7 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ragmonitor import __version__
-from ragmonitor.cli.masking import Masker
+from ragmonitor.cli.masking import masked
 from ragmonitor.cli.monitor_client import RunningMonitor
 from ragmonitor.cli.options import McpOptions
 from ragmonitor.cli.terminal import FINE
@@ -193,7 +193,7 @@ def _reporting(tool: Callable[..., Any], failure: type[Exception]) -> Callable[.
             # Texts are other people's: no control character of theirs reaches an assistant.
             return printable_json(tool(*args, **kwargs))
         except RagMonitorError as error:
-            raise failure(Masker().text(str(error))) from error
+            raise failure(masked(str(error))) from error
         except (ValueError, KeyError, TypeError) as error:
             raise failure(
                 "what the monitor serves cannot be read; is it of this version?"

@@ -13,11 +13,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions, ScoringOptions
 from ragmonitor.cli.terminal import (
     FINE,
+    INTERRUPTED,
     SOMETHING_WRONG,
+    interruptible,
     print_json,
     print_table,
     progress,

@@ -19,12 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from ragmonitor.evaluators.embeddings import (
-    Embedding,
-    character_grams,
-    nearness,
-    remembering,
-)
+from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness, remembering
 from ragmonitor.evaluators.reference_free import average_precision
 from ragmonitor.evaluators.table import Table, evaluator, table
 from ragmonitor.records import Assessment, Cause, Interaction, ReferenceReading, Verdict

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from urllib.parse import quote, urlsplit
 
-from ragmonitor.capture.coercion import chunk_in, finite, member_in, text_in
+from ragmonitor.capture.coercion import chunk_in, member_in
 from ragmonitor.capture.probe_mark import current_mark, marked
 from ragmonitor.goldens.golden import Golden
 from ragmonitor.records import Chunk, Interaction, Probe
@@ -301,20 +301,10 @@ def chunks_of(values: Iterable[Any]) -> tuple[Chunk, ...]:
 
 
 def _chunk(value: Any) -> Chunk | None:
-    chunk = chunk_in(value)
-    if chunk is not None:
-        return chunk
     node = member_in(value, "node")  # LlamaIndex: a node with its score
     holder = value if node is None else node
-    text, metadata = member_in(holder, "text"), member_in(holder, "metadata")
-    if not isinstance(text, str):
-        return None
-    return Chunk(
-        text=text,
-        id=text_in(member_in(holder, "id_")) or "",
-        score=finite(member_in(value, "score")),
-        metadata=metadata if isinstance(metadata, Mapping) else {},
-    )
+    fields = {name: member_in(holder, name) for name in ("text", "id_", "metadata")}
+    return chunk_in(value) or chunk_in(fields | {"score": member_in(value, "score")})
 
 
 def interaction_of(

@@ -95,14 +95,11 @@ def ask_and_score(
     scorer = scorer_of(judge=judge, **scoring)
 
     async def work() -> ScoredRun:
-        try:
-            await scorer.prepare()
+        async with scorer:
             asked: dict[int, Interaction] = {}
             asker = Asker(ask, timeout_s=timeout_s)
             await ask_each(asker, questions, asked.__setitem__, concurrency=concurrency)
             return await _scored(questions, [asked[n] for n in range(len(questions))], scorer)
-        finally:
-            await scorer.close()
 
     return run(work())
 

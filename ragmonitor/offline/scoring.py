@@ -8,22 +8,14 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.offline.shapes import Line
 from ragmonitor.pipeline.judging import ReadingEngine
-from ragmonitor.records import (
-    Cause,
-    Interaction,
-    JudgeRole,
-    JudgeUsage,
-    Report,
-    Scored,
-    Verdict,
-)
+from ragmonitor.records import Cause, Interaction, JudgeRole, JudgeUsage, Report, Scored, Verdict
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
 from ragmonitor.runtime.guard import record_error
@@ -142,6 +134,15 @@ class Scorer:
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
         await self.judge.close()
+
+    async def __aenter__(self) -> Self:
+        """Have the judge ready. Raises as `prepare`."""
+        await self.prepare()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Have the judge close its connections."""
+        await self.close()
 
     async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
         """Yield an outcome for each line, in order; lines are read as they are needed.
