@@ -114,7 +114,7 @@ def test_a_judge_takes_the_place_of_the_builtin_one():
 def test_characters_are_bounded_and_judged_ones_stay_longest():
     """Long texts are cut where they are shown, and too many of them leave."""
     kept = answers()
-    long = (Chunk(text="x" * 100_000),) * 20
+    long = (Chunk(text="x" * 100_000),) * 19
     fill(kept, [bad(0, judge=MODEL)])
     for n in range(1, 50):
         each = bad(n)
