@@ -143,7 +143,7 @@ class OtelExporter:
             attributes=lambda: span_attributes.root_attributes(
                 interaction,
                 reports,
-                policy=self._policy,
+                self._policy,
                 cost_usd=self._cost_usd(interaction),
                 version=self._version,
             ),
@@ -170,7 +170,7 @@ class OtelExporter:
             is_call=True,
             started_ns=step.started_ns,
             ended_ns=max(step.started_ns, step.ended_ns),
-            attributes=lambda: attributes(policy=self._policy),
+            attributes=lambda: attributes(self._policy),
             error=self._description(step.error),
             exception=self._exception(step.error),
         )
@@ -191,7 +191,7 @@ class OtelExporter:
         seconds = max(r.usage.seconds if r.usage is not None else 0.0 for r in reports)
         started_ns = max(reports[0].interaction.ended_ns, now_ns - int(seconds * 1e9))
         failure = next((f for f in map(_failure, reports) if f is not None), None)
-        attributes = span_attributes.carrier_attributes(reports, policy=self._policy)
+        attributes = span_attributes.carrier_attributes(reports, self._policy)
         error = ""
         if failure is not None:
             attributes[names.OTEL_ERROR_TYPE] = failure.cause.value
@@ -222,9 +222,8 @@ class OtelExporter:
             return
         now_ns = self._clock_ns()
         for evaluation in report.evaluations:
-            attributes = span_attributes.event_attributes(
-                evaluation, report, policy=self._events_policy
-            )
+            policy = self._events_policy
+            attributes = span_attributes.event_attributes(evaluation, report, policy)
             emitter.log(now_ns, attributes, target)
 
 

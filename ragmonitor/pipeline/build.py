@@ -399,7 +399,7 @@ def meters_of(
     """
     return PrometheusExporter(
         settings,
-        pages=view,
+        pages=None if view is None else view.reply,
         receive=None if take is None else FeedbackIntake(take, token=settings.server.token),
         shared=store if isinstance(settings.state, Path) else None,
     )

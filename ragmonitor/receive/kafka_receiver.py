@@ -110,8 +110,7 @@ class KafkaReceiver:
         body = message.value() or b""
         # No request in protobuf begins with a brace.
         kind = JSON if body.startswith(b"{") else PROTOBUF
-        is_taken = False
-        while not (is_taken or self._ending.is_set()):
+        while not self._ending.is_set():
             try:
                 self._traces.take(request_of(body, content_type=kind))
             except FullError:
@@ -120,9 +119,8 @@ class KafkaReceiver:
             except UnreadableBodyError as error:
                 self._traces.count("too_large" if error.status == 413 else "malformed")
                 record_problem("receive", f"a message of {self.url} cannot be read: {error}")
-            is_taken = True
-        if is_taken:
             self._consumer.store_offsets(message=message)
+            return
 
     def _report(self, error: Any) -> None:
         # By its name: librdkafka's words may name the address.

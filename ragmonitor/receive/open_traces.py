@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -158,16 +158,15 @@ class OpenTraces:
             self._counts["traces", "too_large"] += 1
         return "taken"
 
-    def due(self, *, at_end: bool = False) -> Iterator[tuple[bytes, OpenTrace]]:
-        """Yield the traces that are complete, or have waited long enough.
+    def due(self, *, at_end: bool = False) -> Sequence[tuple[bytes, OpenTrace]]:
+        """Return the traces that are complete, or have waited long enough.
 
         Args:
             at_end: All of them: no more spans are taken.
         """
         now = self._clock()
         with self._lock:
-            due = [each for each in self._open.items() if at_end or self._is_due(each[1], now)]
-        yield from due
+            return [each for each in self._open.items() if at_end or self._is_due(each[1], now)]
 
     def _is_due(self, trace: OpenTrace, now: float) -> bool:
         quiet_s = now - trace.changed_s

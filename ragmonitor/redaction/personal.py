@@ -49,7 +49,6 @@ class PersonalData:
     def __init__(self) -> None:
         """Load nothing yet."""
         self._pipelines: dict[str, Any] | None = None
-        self._failure: Exception | None = None
 
     def check(self) -> None:
         """Check that everything is installed, without loading it.
@@ -72,16 +71,10 @@ class PersonalData:
         """Return the text with a mark for each that was found: `[redacted:person]`.
 
         Raises:
-            Exception: A model cannot be loaded; tried once, for trying takes seconds.
+            Exception: A model cannot be loaded.
         """
-        if self._failure is not None:
-            raise self._failure
         if self._pipelines is None:
-            try:
-                self._pipelines = _pipelines()
-            except Exception as error:
-                self._failure = error
-                raise
+            self._pipelines = _pipelines()
         plain = plain_digits(text)
         found = [*formatted_in(plain), *_phones_in(plain)]
         for language in languages_of(text):

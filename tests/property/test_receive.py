@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 from typing import Any
 
@@ -16,7 +15,6 @@ from ragmonitor.receive.open_traces import FullError, OpenTraces
 from ragmonitor.receive.otlp_bodies import (
     JSON,
     PROTOBUF,
-    UnreadableBodyError,
     request_of,
 )
 from ragmonitor.receive.trace_assembly import assembled
@@ -126,26 +124,6 @@ def read(traces: OpenTraces) -> list[Interaction | None]:
         found += [each.interaction() for each in finished if each.framework]
         assert traces.release(trace_id, trace, len(trace.spans))
     return found
-
-
-@settings(deadline=1_000)
-@given(
-    body=st.binary(max_size=200) | JSON_VALUES.map(lambda v: json.dumps(v).encode()),
-    packed=st.booleans(),
-    encoding=st.sampled_from(["", "gzip", "identity"]),
-    kind=st.sampled_from([PROTOBUF, JSON, "application/json; charset=utf-8", "", "x/y"]),
-)
-def test_any_body_is_a_request_or_refused(
-    body: bytes, packed: bool, encoding: str, kind: str
-) -> None:
-    """With a status of the client's fault; nothing else is raised."""
-    try:
-        sent = gzip.compress(body) if packed else body
-        request_of(sent, content_type=kind, encoding=encoding)
-        status = 200
-    except UnreadableBodyError as error:
-        status = error.status
-    assert status in {200, 400, 413, 415}
 
 
 @settings(deadline=1_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -205,7 +205,7 @@ class Shown:
             now=self.now,
             incidents=incidents,
         )
-        self.exporter = PrometheusExporter(Settings.load(server={"port": 0}), pages=self.view)
+        self.exporter = PrometheusExporter(Settings.load(server={"port": 0}), pages=self.view.reply)
         self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
         self.base = str(self.exporter.url).removesuffix("/metrics")
 
@@ -384,12 +384,12 @@ class Story:
         listed = {"id": "i-1", "opened_s": 1.0, "closed_s": None, "en": "It rose", "zh": "上升"}
         return [{**listed, "cause": {"kind": "document", "name": "d7.md"}}]
 
-    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+    def reply(self, name: str, query: Mapping[str, str]) -> Reply | None:
         text = (
             "# What \\*moved\\*\n\n**Named:** d7.md [i-3](<../#answer=i-3>)\n\n> a quote\n\n"
             f"- one\n- two\n\n| a | b |\n| --- | --- |\n| {SCRIPT} | 2 |\n"
         )
-        known = name in ("incidents/i-1.md", "incidents/i-1.json")
+        known = name == "incidents/i-1.md"
         return Reply(status=200, body=text.encode()) if known else None
 
 

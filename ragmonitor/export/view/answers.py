@@ -97,23 +97,15 @@ class Kept:
 class Answers:
     """Keeps the worst answers, of two equally bad ones the newer; and the newest, good or bad."""
 
-    def __init__(
-        self,
-        *,
-        content: Content,
-        lower_is_better: Collection[str] = (),
-        max_characters: int = MAX_CHARACTERS,
-    ) -> None:
+    def __init__(self, *, content: Content, lower_is_better: Collection[str] = ()) -> None:
         """Keep nothing yet.
 
         Args:
             content: Whether texts may be shown at all.
             lower_is_better: Evaluators whose 1 is bad.
-            max_characters: Of all that are kept together.
         """
         self._shows = content == "all"
         self._lower_is_better = frozenset(lower_is_better)
-        self._max_characters = max_characters
         self._kept: dict[str, Kept] = {}
         """By the interaction's id."""
         self._same: dict[tuple[str, str], str] = {}
@@ -228,7 +220,7 @@ class Answers:
             bad = [each for each in self._kept.values() if each.rank[0]]
             if len(bad) > MAX_WORST:
                 victims = bad
-            elif len(self._kept) - len(bad) > MAX_NEWEST or self.characters > self._max_characters:
+            elif len(self._kept) - len(bad) > MAX_NEWEST or self.characters > MAX_CHARACTERS:
                 victims = list(self._kept.values())
             else:
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from email.message import Message
 from functools import cache
 from importlib import resources
@@ -81,7 +81,7 @@ class OtherPages(Protocol):
         """Return what this page lists of them."""
         ...
 
-    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+    def reply(self, name: str, query: Mapping[str, str]) -> Reply | None:
         """Return what is at a name below `PATH`; None: nothing."""
         ...
 
@@ -214,28 +214,24 @@ class View(Exporter):
         if refusal is not None:
             return _refused(refusal)
         name = parsed.path.removeprefix(PATH) or "index.html"
-        return self._named(name, {key: values[0] for key, values in query.items()}, query)
+        return self._named(name, {key: values[0] for key, values in query.items()})
 
-    def _named(
-        self, name: str, first: Mapping[str, str], query: Mapping[str, Sequence[str]]
-    ) -> Reply | None:
+    def _named(self, name: str, query: Mapping[str, str]) -> Reply | None:
         stem, _, kind = name.rpartition(".")
         if name == "state.json":
-            return _json(self.state(signal=first.get("signal", "")))
+            return _json(self.state(signal=query.get("signal", "")))
         if name == "answers.json":
-            return _json(self.answers(first))
+            return _json(self.answers(query))
         view = self._snapshot.views.get(stem) if kind == "json" else None
         if view is not None:
             return _json(view)
-        if kind in _TYPES and "/" not in name and _files().joinpath(name).is_file():
-            return _ok(_TYPES[kind], _file(name))
-        if self._incidents is None:
-            return None
+        if self._incidents is None or name in _files():
+            return _files().get(name)
         id_ = name.removeprefix(INCIDENTS)
         if id_ != name and id_ and "." not in id_:  # an incident is shown within this page
-            if self._incidents.reply(f"{name}.json", query) is None:
+            if self._incidents.reply(f"{name}.md", query) is None:
                 return None
-            words = f"&lang={first['lang']}" if first.get("lang") in ("en", "zh") else ""
+            words = f"&lang={query['lang']}" if query.get("lang") in ("en", "zh") else ""
             into = f"../#incident={quote(id_)}{words}"
             return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
         return self._incidents.reply(name, query)
@@ -300,20 +296,19 @@ def _json(value: Any) -> Reply:
     return json_reply(value, headers=SAFE_HEADERS)
 
 
-def _ok(content_type: str, body: bytes) -> Reply:
-    return Reply(status=200, content_type=content_type, body=body, headers=SAFE_HEADERS)
-
-
 def _refused(refusal: Refusal) -> Reply:
     status, text = _REFUSALS[refusal]
     headers = SAFE_HEADERS if status != 401 else (*SAFE_HEADERS, ("WWW-Authenticate", "Bearer"))
     return Reply(status=status, body=text.encode(), headers=headers)
 
 
-def _files() -> resources.abc.Traversable:
-    return resources.files("ragmonitor.export.view").joinpath("files")
-
-
 @cache
-def _file(name: str) -> bytes:
-    return _files().joinpath(name).read_bytes()
+def _files() -> Mapping[str, Reply]:
+    """Return the page's own files by name."""
+    return {
+        each.name: Reply(
+            status=200, content_type=kind, body=each.read_bytes(), headers=SAFE_HEADERS
+        )
+        for each in resources.files("ragmonitor.export.view").joinpath("files").iterdir()
+        if (kind := _TYPES.get(each.name.rpartition(".")[2]))
+    }

@@ -105,9 +105,10 @@ def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
     assert sample(built, "score_mean", **labels) is None
 
 
-def test_labels_are_bounded() -> None:
+def test_labels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the cap, new values are `other` and old ones stay what they were."""
-    labels = Labels(max_values=2)
+    monkeypatch.setattr("ragmonitor.export.instruments.MAX_LABEL_VALUES", 2)
+    labels = Labels()
     given = [labels.value("framework", name) for name in ("a", "b", "c", "a", "d")]
     assert given == ["a", "b", "other", "a", "other"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
@@ -95,7 +95,9 @@ def bad(n: int, judge=MODEL, **changes: Any):
 
 @contextmanager
 def served(shown: View | None) -> Iterator[str]:
-    exporter = PrometheusExporter(Settings.load(service="shop", server={"port": 0}), pages=shown)
+    exporter = PrometheusExporter(
+        Settings.load(service="shop", server={"port": 0}), pages=shown and shown.reply
+    )
     exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
     try:
         assert exporter.url is not None
@@ -278,8 +280,8 @@ class _Incidents:
     def brief(self) -> list[dict[str, Any]]:
         return []
 
-    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
-        return Reply(status=200, body=b"{}") if name == "incidents/i-1.json" else None
+    def reply(self, name: str, query: Mapping[str, str]) -> Reply | None:
+        return Reply(status=200, body=b"{}") if name == "incidents/i-1.md" else None
 
 
 def test_the_address_of_an_incident_leads_into_the_page():
@@ -287,7 +289,7 @@ def test_the_address_of_an_incident_leads_into_the_page():
     with served(view(incidents=_Incidents())) as base:
         status, headers, _ = get(base, "/ragmonitor/incidents/i-1?lang=zh")
         assert (status, headers["Location"]) == (302, "../#incident=i-1&lang=zh")
-        assert get(base, "/ragmonitor/incidents/i-1.json")[0] == 200
+        assert get(base, "/ragmonitor/incidents/i-1.md")[0] == 200
         assert get(base, "/ragmonitor/incidents/i-2")[0] == 404
 
 
