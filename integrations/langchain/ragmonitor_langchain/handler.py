@@ -23,6 +23,7 @@ from langchain_core.tracers.context import register_configure_hook
 
 from ragmonitor.integration import (
     INTERACTION_TAG,
+    ForkSafeLock,
     part_text,
     record_error,
     shielded,
@@ -50,6 +51,8 @@ _DEFERRED = {"input": ""}
 
 _EACH = "RunnableEach<"
 """The beginning of the name of `chain.map()`."""
+
+_lock = ForkSafeLock()
 
 
 class RagMonitorHandler(BaseCallbackHandler):
@@ -436,21 +439,22 @@ def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandle
     """
     global _installed  # noqa: PLW0603 - LangChain's hooks are global too
     handler = RagMonitorHandler(monitor)
-    installed = None if _installed is None else _installed.get()
-    if installed != handler:
-        _remove_hook()
-        # A default is seen by all threads and tasks, a set value only by its own context.
-        _installed = ContextVar("ragmonitor_langchain", default=handler)
-        register_configure_hook(_installed, inheritable=True)
-        watch_stores(handler.recorder)
-        installed = handler
-    installed.run_inline = run_inline
-    return installed
+    with _lock:
+        installed = None if _installed is None else _installed.get()
+        if installed != handler:
+            _remove_hook()
+            # A default is seen by all threads and tasks, a set value only by its own context.
+            _installed = ContextVar("ragmonitor_langchain", default=handler)
+            register_configure_hook(_installed, inheritable=True)
+            watch_stores(handler.recorder)
+            installed = handler
+        installed.run_inline = run_inline
+        return installed
 
 
 def uninstrument() -> None:
     """Stop observing the process; runs that are under way are noted to their end."""
-    with shielded("start"):
+    with _lock, shielded("start"):
         _remove_hook()
 
 

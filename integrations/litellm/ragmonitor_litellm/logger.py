@@ -23,7 +23,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from ragmonitor import Monitor
-from ragmonitor.integration import Recorder, error_text, record_error, shielded
+from ragmonitor.integration import ForkSafeLock, Recorder, error_text, record_error, shielded
 from ragmonitor_litellm.calls import (
     REDACTED,
     Call,
@@ -218,18 +218,19 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
             `tool_messages`, or your own. None: only calls are observed that say them in their
             metadata, and those within a `monitor.interaction` block.
     """
-    known = (each for listed in _lists() for each in listed if _is_ours(each))
-    logger = next((each for each in known if each.monitor is monitor), None)
-    logger = logger or RagMonitorLogger(monitor)
-    logger.extract = extract
-    if not any(each is logger for each in litellm.callbacks):
-        litellm.callbacks.append(logger)
-    return logger
+    with _lock:
+        known = (each for listed in _lists() for each in listed if _is_ours(each))
+        logger = next((each for each in known if each.monitor is monitor), None)
+        logger = logger or RagMonitorLogger(monitor)
+        logger.extract = extract
+        if not any(each is logger for each in litellm.callbacks):
+            litellm.callbacks.append(logger)
+        return logger
 
 
 def uninstrument() -> None:
     """Stop observing; calls that are under way are not recorded."""
-    with shielded("start"):
+    with _lock, shielded("start"):
         for listed in _lists():
             for logger in filter(_is_ours, listed):
                 logger.is_on = False
@@ -246,6 +247,9 @@ def _lists() -> Iterator[list[Any]]:
 
 def _is_ours(callback: object) -> TypeGuard[RagMonitorLogger]:
     return isinstance(callback, RagMonitorLogger)
+
+
+_lock = ForkSafeLock()
 
 
 def _nanoseconds(moment: Any) -> int:

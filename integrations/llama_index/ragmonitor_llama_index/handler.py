@@ -40,6 +40,7 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import current_interaction
 from ragmonitor.integration import (
+    ForkSafeLock,
     Recorder,
     RunKind,
     StreamListener,
@@ -625,16 +626,18 @@ class _Listening:
         self.spans = SpanListener()
         self.events = EventListener()
         self.hears_events = False
+        self._lock = ForkSafeLock()  # around (un)instrument only, never around a call
 
     def after_fork_in_child(self) -> None:
         """Forget what stayed with the parent: open spans."""
         _places.clear()
 
     def listen(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        dispatcher = get_dispatcher()
-        if not any(h is self.spans for h in dispatcher.span_handlers):
-            dispatcher.add_span_handler(self.spans)
+        with self._lock:
+            self.recorder = recorder
+            dispatcher = get_dispatcher()
+            if not any(h is self.spans for h in dispatcher.span_handlers):
+                dispatcher.add_span_handler(self.spans)
 
     def hear_events(self) -> None:
         """Attach the event handler, if it is not. A stream has begun; its events are yet to come.
@@ -646,13 +649,16 @@ class _Listening:
             get_dispatcher().add_event_handler(self.events)
 
     def stop(self) -> None:
-        self.recorder = None
-        # New lists: LlamaIndex may be walking the old ones in another thread.
-        dispatcher = get_dispatcher()
-        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
-        dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not self.events]
-        self.hears_events = False
-        self.after_fork_in_child()
+        with self._lock:
+            self.recorder = None
+            # New lists: LlamaIndex may be walking the old ones in another thread.
+            dispatcher = get_dispatcher()
+            dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
+            dispatcher.event_handlers = [
+                h for h in dispatcher.event_handlers if h is not self.events
+            ]
+            self.hears_events = False
+            self.after_fork_in_child()
 
 
 _listening = _Listening()
