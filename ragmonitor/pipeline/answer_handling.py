@@ -136,7 +136,8 @@ class AnswerHandler:
 
     def _reported(self, interaction: Interaction, found: Assessment | Cause | None) -> Report:
         """Return the report of who reads every answer, or of the rules in its place."""
-        builtin, reader, engine = self._stages.builtin, self._stages.reader, self._stages.engine
+        stages, engine = self._stages, self._stages.engine
+        builtin, reader = stages.builtin, stages.reader
         if isinstance(found, Assessment):
             report = engine.found(interaction, found)
         else:
