@@ -126,7 +126,7 @@ class AnswerHandler:
             interaction = self._stages.redactor(sound(interaction))
         give_back()
         if interaction is None or is_probe(interaction):
-            account.void()
+            account.close(None)
             if interaction is not None:
                 self._probe(interaction)
             return None
