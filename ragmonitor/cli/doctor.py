@@ -43,7 +43,7 @@ from ragmonitor.pipeline.build import (
     paid_judge,
     redactor_of,
 )
-from ragmonitor.pipeline.placement import UNIX
+from ragmonitor.pipeline.carried_settings import UNIX
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
 from ragmonitor.runtime.addresses import shown

@@ -126,7 +126,7 @@ class AnswerHandler:
             interaction = self._stages.redactor(sound(interaction))
         give_back()
         if interaction is None or is_probe(interaction):
-            account.void()
+            account.close(None)
             if interaction is not None:
                 self._probe(interaction)
             return None
@@ -136,7 +136,8 @@ class AnswerHandler:
 
     def _reported(self, interaction: Interaction, found: Assessment | Cause | None) -> Report:
         """Return the report of who reads every answer, or of the rules in its place."""
-        builtin, reader, engine = self._stages.builtin, self._stages.reader, self._stages.engine
+        stages, engine = self._stages, self._stages.engine
+        builtin, reader = stages.builtin, stages.reader
         if isinstance(found, Assessment):
             report = engine.found(interaction, found)
         else:

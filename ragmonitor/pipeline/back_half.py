@@ -85,14 +85,16 @@ class BackHalf:
         self.step = threading.Lock()
         """Held while shared state changes; a fork waits for it."""
         self._requests: deque[Request] = deque()
-        self._idle = self._closed = False
+        self._idle = False
+        self.is_closed = False
+        """Whether nothing is taken any more."""
         self._thread = SupervisedThread(self._work, failed=self._failed)
 
     def put(self, finished: Finished) -> None:
         """Take an interaction, or count it as refused."""
         if self.queue.put(finished):
             self.wake()
-            if self._closed:
+            if self.is_closed:
                 self._refuse_left()  # nobody else looks into the queue any more
         else:
             self.ledger.refuse(finished, Cause.QUEUE_FULL)
@@ -111,11 +113,11 @@ class BackHalf:
 
     def close(self, timeout_s: float) -> bool:
         """Flush and stop; what is not done by then, and what comes later, counts as `shutdown`."""
-        if self._closed:
+        if self.is_closed:
             return True
         deadline = time.monotonic() + timeout_s
         is_done = self._asked("close", timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
-        self._closed = True
+        self.is_closed = True
         self._thread.close()
         self._signal()
         with contained("close"):
@@ -132,7 +134,7 @@ class BackHalf:
 
     def _asked(self, name: str, timeout_s: float) -> bool:
         """Have a request carried out after what waits; return whether it was, in time."""
-        if self._closed or not (self._thread.is_started or len(self.queue)):
+        if self.is_closed or not (self._thread.is_started or len(self.queue)):
             return True
         request = Request(name, time.monotonic() + timeout_s, Future())
         self._requests.append(request)
@@ -147,7 +149,7 @@ class BackHalf:
 
     def forget(self) -> None:
         """Let go of the parent's sockets, in a forked child that begins anew."""
-        self._closed = True
+        self.is_closed = True
         self.meters.forget()
 
     def _signal(self) -> None:

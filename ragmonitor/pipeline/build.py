@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -64,98 +63,73 @@ from ragmonitor.stats.streams import Stream, streams
 from ragmonitor.store import Budget, Store, open_store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
     """What the pipeline hands an answer to."""
 
-    redactor: Redactor
-    """What every text passes before a judge or an exporter sees it."""
-    builtin: CapableJudge
-    """The rules."""
-    reader: EveryAnswerReader | None
-    """Reads every answer in their place; None: the rules read all."""
-    engine: ReadingEngine
-    runner: JudgeRunner | None
-    """Asks the judge that reads a share of the answers; None: there is none."""
-    estimates: Statistics
-    """The windowed means and the alarms."""
-    causes: Causes
-    exports: Exports
-    """The places for traces, series and reports."""
-    newest: NewestReports
-    shows_page: bool
-    judges: Sequence[JudgeIdentity]
-    """Who reports on every answer."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        feedback: Callable[[Feedback], bool],
+        emitter: Callable[[OtelExporter], TraceExporter],
+        store: Store | None,
+    ) -> None:
+        """Make what works for one pipeline; nothing runs yet.
 
+        Args:
+            settings: The settings.
+            feedback: Takes feedback that comes by HTTP.
+            emitter: From what emits traces as the settings say to what emits them.
+            store: Where sums are; None: as the settings say, or memory where that fails.
 
-def stages_of(
-    settings: Settings,
-    *,
-    feedback: Callable[[Feedback], bool],
-    emitter: Callable[[OtelExporter], TraceExporter],
-    store: Store | None,
-) -> Stages:
-    """Return what works for one pipeline; nothing runs yet.
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
 
-    Args:
-        settings: The settings.
-        feedback: Takes feedback that comes by HTTP.
-        emitter: From what emits traces as the settings say to what emits them.
-        store: Where sums are; None: as the settings say, or memory where that fails.
+        def lost(reason: str, n: int) -> None:
+            meters.dropped(reason, n)
 
-    Raises:
-        SettingsError: The settings cannot be carried out.
-    """
-
-    def lost(reason: str, n: int) -> None:
-        meters.dropped(reason, n)
-
-    redactor, builtin = redactor_of(settings), builtin_judge()
-    slow = encoder_of(settings) or settings.judge.builtin
-    reader = None if slow is None else EveryAnswerReader(slow)
-    if store is None:
-        store = open_store(settings.state, settings.service)
-    engine = engine_of(settings, redactor.text)
-    judging = judging_of(settings, store, engine)
-    sampled = () if judging is None else (judging.judge.identity,)
-    judges = ((reader or builtin).identity, *sampled)
-    incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
-    server = settings.server
-    is_guarded = server.token is not None or is_loopback(server.host)
-    if not is_guarded and (server.ui or server.feedback):
-        logger.warning(
-            "ragmonitor: the page is not served, and no feedback is taken by HTTP: /metrics "
-            "listens on %s, where others could read questions and answers; set server.token, or "
-            "server.host to 127.0.0.1",
-            server.host,
-        )
-    view = _view_of(settings, judges, incidents) if server.ui and is_guarded else None
-    estimates = estimates_of(settings, (reader or builtin).identity, judging, store)
-    causes = next(each for each in estimates.parts if isinstance(each, Causes))
-    incidents.explain = causes.explain
-    newest = NewestReports()
-    exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
-    takes = server.feedback and is_guarded
-    meters = meters_of(settings, view, feedback if takes else None, store)
-    return Stages(
-        redactor=redactor,
-        builtin=builtin,
-        reader=reader,
-        engine=engine,
-        runner=judging,
-        estimates=estimates,
-        causes=causes,
-        exports=Exports(
-            traces=emitter(OtelExporter(settings, lost=lost)),
-            meters=meters,
-            # The others are to be told of an incident first.
-            exporters=exporters if view is None else [view, *exporters],
-            clean=redactor.text,
-        ),
-        newest=newest,
-        shows_page=view is not None,
-        judges=judges,
-    )
+        self.redactor = redactor_of(settings)
+        """What every text passes before a judge or an exporter sees it."""
+        self.builtin = builtin_judge()
+        """The rules."""
+        slow = encoder_of(settings) or settings.judge.builtin
+        self.reader = None if slow is None else EveryAnswerReader(slow)
+        """Reads every answer in the place of the rules; None: they read all."""
+        if store is None:
+            store = open_store(settings.state, settings.service)
+        self.engine = engine_of(settings, self.redactor.text)
+        self.runner = judging_of(settings, store, self.engine)
+        """Asks the judge that reads a share of the answers; None: there is none."""
+        self.judges = [(self.reader or self.builtin).identity]
+        """Who reports on every answer."""
+        if self.runner is not None:
+            self.judges.append(self.runner.judge.identity)
+        incidents = incidents_of(settings, lost, store, is_judged=self.runner is not None)
+        server = settings.server
+        is_guarded = server.token is not None or is_loopback(server.host)
+        if not is_guarded and (server.ui or server.feedback):
+            logger.warning(
+                "ragmonitor: the page is not served, and no feedback is taken by HTTP: /metrics "
+                "listens on %s, where others could read questions and answers; set server.token, "
+                "or server.host to 127.0.0.1",
+                server.host,
+            )
+        view = _view_of(settings, self.judges, incidents) if server.ui and is_guarded else None
+        self.estimates = estimates_of(settings, self.judges[0], self.runner, store)
+        """The windowed means and the alarms."""
+        self.causes = next(each for each in self.estimates.parts if isinstance(each, Causes))
+        incidents.explain = self.causes.explain
+        self.newest = NewestReports()
+        takes = server.feedback and is_guarded
+        meters = meters_of(settings, view, feedback if takes else None, store)
+        # The others are to be told of an incident first.
+        seen = [] if view is None else [view]
+        exporters = [*seen, *exporters_of(settings, lost), incidents, self.newest]
+        traces = emitter(OtelExporter(settings, lost=lost))
+        self.exports = Exports(traces, meters, exporters, self.redactor.text)
+        """The places for traces, series and reports."""
+        self.shows_page = view is not None
 
 
 # --- Judges: who scores every answer, who scores a share, what it may cost ---

@@ -159,6 +159,9 @@ class ReadingEngine:
         assessment: Assessment,
         evaluations: Sequence[Evaluation],
     ) -> Report:
+        why: Diagnosis | None = None
+        with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
+            why = diagnosis(interaction, assessment)
         return Report(
             interaction=interaction,
             judge=assessment.judge,
@@ -170,7 +173,7 @@ class ReadingEngine:
                 for each in evaluations
             ),
             assessment=assessment,
-            diagnosis=_diagnosed(interaction, assessment),
+            diagnosis=why,
             role=role,
         )
 
@@ -208,12 +211,6 @@ def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
         f"charged; its numbers are from 0 to {MAX_USED:,}",
     )
     return JudgeUsage(), False
-
-
-def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | None:
-    with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
-        return diagnosis(interaction, assessment)
-    return None
 
 
 # --- the judge of drawn answers -----------------------------------------------------------------

@@ -150,7 +150,7 @@ class Sender(BackHalf):
             return None
         if self._is_time_to_tick():
             self._tick()
-        while not self._closed and self._has_room():
+        while not self.is_closed and self._has_room():
             if (finished := self.queue.take()) is None:
                 while self._requests:
                     self._carry_out(self._requests[0])
@@ -159,7 +159,7 @@ class Sender(BackHalf):
             self._hand_on(finished)
             time.sleep(0)  # the application goes first
         self._rest()
-        return not self._closed
+        return not self.is_closed
 
     def _is_time_to_tick(self) -> bool:
         if time.monotonic() - self._ticked_s < TICK_S:
@@ -208,7 +208,7 @@ class Sender(BackHalf):
         """Sleep until something comes, or it is time to tick."""
         self._idle = not len(self.queue) and not self._requests
         # What came between the look and the note has seen that we were not idle.
-        if self._idle and not (len(self.queue) or self._requests or self._closed):
+        if self._idle and not (len(self.queue) or self._requests or self.is_closed):
             with suppress(Empty):
                 self._wakes.get(timeout=TICK_S)
         self._idle = False

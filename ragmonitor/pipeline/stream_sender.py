@@ -64,7 +64,7 @@ class StreamSender(Sender):
 
     def _send(self, number: int, data: bytes) -> None:
         """Store a record, again and again while the stream is down."""
-        while not self._closed:
+        while not self.is_closed:
             try:
                 is_stored = self._stream.put(data)
             except StreamError as error:

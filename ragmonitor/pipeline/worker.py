@@ -27,9 +27,9 @@ import msgspec
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.back_half import TICK_S
+from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.pipeline.placement import restored
 from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR

@@ -23,10 +23,10 @@ from prometheus_client.samples import Exemplar, Sample
 from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.back_half import Request
-from ragmonitor.pipeline.build import stages_of
+from ragmonitor.pipeline.build import Stages
+from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
-from ragmonitor.pipeline.placement import UNIX, described
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import AlarmState, Cause, Report, SpanReference
 from ragmonitor.runtime import guard, wire
@@ -148,7 +148,7 @@ class WorkerSender(Sender):
         self._traces = OtelExporter(settings)
         # So that settings which the worker could not carry out are refused here.
         quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
-        stages = stages_of(
+        there = Stages(
             settings.model_copy(update=quiet),
             feedback=lambda _: False,
             emitter=lambda own: own,
@@ -158,8 +158,8 @@ class WorkerSender(Sender):
             settings,
             redacts=self._address is not None,
             poll=poll,
-            meters=stages.exports.meters,
-            judges=stages.judges,
+            meters=there.exports.meters,
+            judges=there.judges,
         )
         self.registry = CollectorRegistry()
         self.registry.register(Scrape(self._families))
@@ -247,7 +247,7 @@ class WorkerSender(Sender):
             return None
         self._ticked_s = 0.0
         self._line = line
-        if self._closed:
+        if self.is_closed:
             line.end(0.0)
         return line
 
