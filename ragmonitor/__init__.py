@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragmonitor.capture import InteractionIdMiddleware as InteractionIdMiddleware
-    from ragmonitor.capture import current_interaction as current_interaction
+    from ragmonitor.capture.current_id import InteractionIdMiddleware as InteractionIdMiddleware
+    from ragmonitor.capture.plain import current_interaction as current_interaction
     from ragmonitor.evaluators import evaluator as evaluator
     from ragmonitor.evaluators import rubric as rubric
     from ragmonitor.export import JsonLines as JsonLines
@@ -46,10 +46,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "capture": (
-        "InteractionIdMiddleware",
-        "current_interaction",
-    ),
+    "capture.current_id": ("InteractionIdMiddleware",),
+    "capture.plain": ("current_interaction",),
     "runtime.errors": (
         "JudgeError",
         "NotScorableError",

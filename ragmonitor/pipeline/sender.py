@@ -17,7 +17,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from ragmonitor.capture import sound
+from ragmonitor.capture.coercion import sound
 from ragmonitor.evaluators import table
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.pipeline.build import redactor_of

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from ragmonitor.capture.span_readers import dialect_of
+from ragmonitor.capture.span_readers.dialects import dialect_of
 from ragmonitor.receive.otlp_spans import (
     MAX_SCOPE_CHARACTERS,
     HeldSpan,
