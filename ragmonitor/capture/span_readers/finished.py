@@ -233,8 +233,6 @@ class _StepTranslator(Translator):
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
-        if any(step.is_unread for step in self._tree.steps):
-            return True
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
         for run in retrievers:
             found = self._documents(run)
