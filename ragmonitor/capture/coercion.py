@@ -192,17 +192,16 @@ class _Metadata:
         """Return a value as JSON has it, what is beyond a limit as `CUT`, others by their type."""
         self.values -= 1
         kind = type(value)
-        if kind is str and len(value) <= self.characters and self.values >= 0:
+        if isinstance(value, str):
             self.characters -= len(value)
-            return encodable(value)
+            is_left = self.characters >= 0 and self.values >= 0
+            return encodable(str.__str__(value)) if is_left else CUT
         if value is None or kind is bool or kind is float:
             return value
         if self.values < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > _MAX_INT64):
             return CUT
         if kind is int:
             return value
-        if isinstance(value, str):
-            return self.plain(str.__str__(value), depth) if kind is not str else CUT
         # A structured answer is an object of a dataclass or of pydantic's.
         fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
         if isinstance(fields, Mapping):
