@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ragmonitor.capture.assembly import FinishedRuns
     from ragmonitor.runtime.protocols import Finished
 
 MAX_PARTS: Final = 1_000
@@ -31,8 +30,8 @@ class InteractionScope:
         """The recorder of the block's interaction."""
         self.hand_over = hand_over
         """The monitor's: the runs of another monitor do not belong to the scope."""
-        self.parts: list[FinishedRuns] = []
-        """The ended runs, in the order in which they ended."""
+        self.parts: list[Any] = []
+        """The ended runs (`FinishedRuns`), in the order in which they ended."""
         self.lost = 0
         """The number of parts beyond `MAX_PARTS`."""
         self._open: set[Hashable] = set()
@@ -54,7 +53,7 @@ class InteractionScope:
             self._open.add(part)
         return True
 
-    def finish(self, part: Hashable, finished: FinishedRuns | None = None) -> None:
+    def finish(self, part: Hashable, finished: Any = None) -> None:
         """Note that a part has ended, and keep what it became."""
         if finished is not None:
             if part in self._open and not self._is_read:
