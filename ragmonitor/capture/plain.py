@@ -65,26 +65,21 @@ PIECE_CHARACTERS: Final = 50
 class Record:
     """An interaction that the application recorded itself."""
 
-    __slots__ = ("_interaction", "framework", "is_probe", "status")
+    __slots__ = ("framework", "held", "is_probe", "status")
 
     def __init__(self, interaction: Any) -> None:
-        if isinstance(interaction, Interaction):
-            self._interaction = interaction
-        else:
+        if not isinstance(interaction, Interaction):
             note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
-            self._interaction = without_texts(FRAMEWORK, "ok")
-        self.framework = text_in(self._interaction.framework) or FRAMEWORK
-        self.is_probe = is_probe(self._interaction)
-        self.status: Status = status_in(self._interaction.status)
-
-    @property
-    def held(self) -> Interaction:
+            interaction = without_texts(FRAMEWORK, "ok")
+        self.held: Interaction = interaction
         """The record as it was handed over, to be weighed."""
-        return self._interaction
+        self.framework = text_in(self.held.framework) or FRAMEWORK
+        self.is_probe = is_probe(self.held)
+        self.status: Status = status_in(self.held.status)
 
     def interaction(self) -> Interaction:
         """Return the record."""
-        return self._interaction
+        return self.held
 
 
 def current_interaction() -> InteractionRecorder | None:
