@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragmonitor.capture import InteractionIdMiddleware as InteractionIdMiddleware
-    from ragmonitor.capture import current_interaction as current_interaction
+    from ragmonitor.capture.current_id import InteractionIdMiddleware as InteractionIdMiddleware
+    from ragmonitor.capture.plain import current_interaction as current_interaction
     from ragmonitor.evaluators import evaluator as evaluator
     from ragmonitor.evaluators import rubric as rubric
     from ragmonitor.export import JsonLines as JsonLines
@@ -56,7 +56,7 @@ _HOMES = {
     "Exporter": "runtime.protocols",
     "FunctionJudge": "judges",
     "Interaction": "records",
-    "InteractionIdMiddleware": "capture",
+    "InteractionIdMiddleware": "capture.current_id",
     "JsonLines": "export",
     "Judge": "runtime.protocols",
     "JudgeError": "runtime.errors",
@@ -75,7 +75,7 @@ _HOMES = {
     "ServerSettings": "settings",
     "SettingsError": "runtime.errors",
     "Unscored": "records",
-    "current_interaction": "capture",
+    "current_interaction": "capture.plain",
     "evaluate": "offline",
     "evaluator": "evaluators",
     "rubric": "evaluators",

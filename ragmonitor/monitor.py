@@ -12,16 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
-from ragmonitor.capture import (
-    InteractionRecorder,
-    Record,
-    Recorder,
-    Translator,
-    answers,
-    current_id,
-    name_of,
-    retrieves,
-)
+from ragmonitor.capture.assembly import Translator
+from ragmonitor.capture.current_id import current_id
+from ragmonitor.capture.decorators import answers, name_of, retrieves
+from ragmonitor.capture.plain import InteractionRecorder, Record
+from ragmonitor.capture.recorder import Recorder
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import feedback_of

@@ -467,8 +467,6 @@ def _key(chunk: Chunk) -> tuple[str, str]:
 
 def interaction_id(run_id: Any) -> str:
     """Return the id of the interaction that a root run is."""
-    if isinstance(run_id, uuid.UUID):
-        return run_id.hex
     if isinstance(run_id, int):
         # A UUID's number: its hash is cheaper than the UUID's, which is asked at every event.
         return f"{run_id:032x}"

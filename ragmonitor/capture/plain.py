@@ -65,26 +65,21 @@ PIECE_CHARACTERS: Final = 50
 class Record:
     """An interaction that the application recorded itself."""
 
-    __slots__ = ("_interaction", "framework", "is_probe", "status")
+    __slots__ = ("framework", "held", "is_probe", "status")
 
     def __init__(self, interaction: Any) -> None:
-        if isinstance(interaction, Interaction):
-            self._interaction = interaction
-        else:
+        if not isinstance(interaction, Interaction):
             note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
-            self._interaction = without_texts(FRAMEWORK, "ok")
-        self.framework = text_in(self._interaction.framework) or FRAMEWORK
-        self.is_probe = is_probe(self._interaction)
-        self.status: Status = status_in(self._interaction.status)
-
-    @property
-    def held(self) -> Interaction:
+            interaction = without_texts(FRAMEWORK, "ok")
+        self.held: Interaction = interaction
         """The record as it was handed over, to be weighed."""
-        return self._interaction
+        self.framework = text_in(self.held.framework) or FRAMEWORK
+        self.is_probe = is_probe(self.held)
+        self.status: Status = status_in(self.held.status)
 
     def interaction(self) -> Interaction:
         """Return the record."""
-        return self._interaction
+        return self.held
 
 
 def current_interaction() -> InteractionRecorder | None:
@@ -369,7 +364,7 @@ class InteractionRecorder(FinishedRuns):
     # --- the finished interaction ---------------------------------------------------------------
 
     def _leave(self) -> None:
-        root, parts = self._root, self._parts
+        root, parts = self._root, self.scope.parts
         with _capture:
             self._is_over = True
             if not root.outputs and root.status == "ok":
@@ -388,13 +383,9 @@ class InteractionRecorder(FinishedRuns):
             self._hand_over(self)
 
     @property
-    def _parts(self) -> list[FinishedRuns]:
-        return cast("list[FinishedRuns]", self.scope.parts)
-
-    @property
     def held(self) -> list[Any]:
         """The texts and objects that are held, to be weighed."""
-        return [*super().held, *(part.held for part in self._parts)]
+        return [*super().held, *(part.held for part in self.scope.parts)]
 
     def interaction(self) -> Interaction:
         """Return the record, behind the request path; before the end, as it stands."""
@@ -424,24 +415,24 @@ class InteractionRecorder(FinishedRuns):
         """
         if self._root.outputs is not None:
             return str(self._root.outputs)
-        parts = self._parts
+        parts = self.scope.parts
         since_ns = next((part.ended_ns for part in parts if part.has_retrieved()), 0)
         said = (part.answer() for part in reversed(parts) if part.ended_ns >= since_ns)
         return next(filter(None, said), "")
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return what was noted, or what was observed."""
-        observed = (each for part in self._parts for each in part.retrievals())
+        observed = (each for part in self.scope.parts for each in part.retrievals())
         return super().retrievals() or tuple(observed)
 
     def generations(self) -> tuple[Generation, ...]:
         """Return the model calls: those that were seen have their own times and tokens."""
-        observed = tuple(each for part in self._parts for each in part.generations())
+        observed = tuple(each for part in self.scope.parts for each in part.generations())
         return observed or super().generations()
 
     def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave."""
-        parts = (chunk for part in self._parts for chunk in part.retrieved_chunks())
+        parts = (chunk for part in self.scope.parts for chunk in part.retrieved_chunks())
         return [*super().retrieved_chunks(), *parts]
 
     def shown_among(
@@ -450,7 +441,7 @@ class InteractionRecorder(FinishedRuns):
         """Return what was noted as retrieved, or what was shown of the rest."""
         if any(run.kind == "retriever" for run in self._root.members):
             return [chunk for retrieval in retrievals for chunk in retrieval.chunks]
-        named = [chunk for part in self._parts for chunk in part.shown()]
+        named = [chunk for part in self.scope.parts for chunk in part.shown()]
         return shown_of(retrievals, generations, named)
 
     def labels(self) -> dict[str, Any]:
@@ -463,7 +454,7 @@ class InteractionRecorder(FinishedRuns):
             "attributes": self._attributes,
         }
         labels = merged(own, self._root.labels)
-        theirs = [part.labels() for part in reversed(self._parts)]
+        theirs = [part.labels() for part in reversed(self.scope.parts)]
         for key in ("session_id", "user_id"):
             labels[key] = next((each[key] for each in (labels, *theirs) if each.get(key)), "")
         labels["capture_incomplete"] = (

@@ -15,6 +15,7 @@ from opentelemetry import baggage, context
 
 from ragmonitor.capture.current_id import App, Receive, Scope, Send
 from ragmonitor.records import Interaction
+from ragmonitor.runtime.guard import shielded
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
 MAX_MARK_CHARACTERS = 200
@@ -33,8 +34,11 @@ def current_mark(within: context.Context | None = None) -> str:
 def is_probe(interaction: Interaction) -> bool:
     """Return whether a record answers a golden question: by its probe, an attribute or a tag."""
     held: tuple[Any, ...] = (interaction.attributes, interaction.tags)
-    marks = any(isinstance(each, Mapping | tuple | list) and PROBE_BAGGAGE in each for each in held)
-    return interaction.probe is not None or marks
+    with shielded("capture"):  # the application's own record; what cannot be read marks nothing
+        return interaction.probe is not None or any(
+            isinstance(each, Mapping | tuple | list) and PROBE_BAGGAGE in each for each in held
+        )
+    return False
 
 
 @contextmanager

@@ -157,45 +157,42 @@ class Recorder:
                 self._forget_oldest()
             parent = None if parent_id is None else runs.get(parent_id)
             run: Run | None
-            if parent is not None:
-                if kind != "chain":
-                    root = parent.root
-                    if root.ended_ns or len(root.members) < MAX_MEMBERS:
-                        run = Run(run_id, parent, kind, name, inputs)
-                        if kind == "retriever" and parent.kind == "tool":
-                            parent.retrieved = True
-                        if root.ended_ns == 0:
-                            root.members.append(run)
-                    else:
-                        self._lose(root)
-                        run = None
-                elif picked and not (
-                    # A scope is the interaction that its code says it is.
-                    parent.inside_retriever
-                    or parent.kind == "retriever"
-                    or parent.root.scope is not None
-                ):
-                    run = self._inner(run_id, parent, name, inputs, thread)
-                else:
-                    # A step between root and retriever or model carries the tree and nothing
-                    # else: what starts under it starts under its parent.
-                    run = None
-                if run is None:
-                    runs[run_id] = parent
-                    return
-            else:
+            if parent is None:
                 run = self._root(run_id, kind, name, inputs, thread, resumes)
-                if run is None:
-                    return
-            if run.root is run:
-                run.root.asked = run.root.asked or asked
-                run.root.picked = picked
-            if at_ns:
-                run.started_ns = at_ns
-            run.details = details
+            elif kind != "chain":
+                run = self._member(run_id, parent, kind, name, inputs)
+            elif picked and not (parent.within_retriever or parent.root.scope is not None):
+                # Else a scope is the interaction that its code says it is.
+                run = self._inner(run_id, parent, name, inputs, thread)
+            else:
+                # A step between root and retriever or model carries the tree and nothing else: what
+                # starts under it starts under its parent.
+                run = parent
+            if run is None:
+                return
             runs[run_id] = run
+            if run is not parent:
+                if isinstance(run, Root):
+                    run.asked = run.asked or asked
+                    run.picked = picked
+                if at_ns:
+                    run.started_ns = at_ns
+                run.details = details
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
+
+    def _member(self, run_id: Hashable, parent: Run, kind: RunKind, name: str, inputs: Any) -> Run:
+        """Return a retriever, model or tool; where there is no room for one, its parent."""
+        root = parent.root
+        if not root.ended_ns and len(root.members) >= MAX_MEMBERS:
+            self._lose(root)
+            return parent
+        run = Run(run_id, parent, kind, name, inputs)
+        if kind == "retriever" and parent.kind == "tool":
+            parent.retrieved = True
+        if not root.ended_ns:
+            root.members.append(run)
+        return run
 
     def _root(  # noqa: PLR0917 - as `started`
         self,

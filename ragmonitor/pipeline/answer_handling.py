@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Final
 
-from ragmonitor.capture import sound
+from ragmonitor.capture.coercion import sound
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.evaluators import table, unscorable
 from ragmonitor.pipeline.build import Stages

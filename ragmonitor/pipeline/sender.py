@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from ragmonitor.capture import sound
+from ragmonitor.capture.coercion import sound
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Request
 from ragmonitor.pipeline.build import redactor_of

@@ -174,7 +174,7 @@ def sender(stream, size: int = 100) -> StreamSender:
 
 
 def finished(each):
-    from ragmonitor.capture import Record
+    from ragmonitor.capture.plain import Record
 
     return Record(each)
 

@@ -106,8 +106,7 @@ class FinishedTree(FinishedRuns):
         LangChain ends a root after its model, so that one which had not ended was cut short.
         """
         span, read = self.root, self._steps
-        models = [run for run in root.members if run.is_generation]
-        streams = read.streams
+        models, streams = read.models, read.streams
         root.ended_ns = max(
             [span.ended_ns]
             + [run.ended_ns for run in models if streams]
@@ -167,12 +166,12 @@ class _StepTranslator(Translator):
         # A graph's span of OpenLLMetry says nothing, the one in it does; a workflow's of GenAI
         # neither, and its model's prompt names the question apart.
         said = [step.query for step in self._tree.outer_chains]
-        said += [model.inputs.variable for model in self._models]
+        said += [model.inputs.variable for model in self.models]
         if question := next(filter(None, said), ""):
             return question
         # An agent asks its model before it searches, and nothing stands beside the question then.
         first = min((r.started_ns for r in self._root.members if r.kind == "retriever"), default=0)
-        before = next((m.inputs for m in self._models if m.started_ns < first), None)
+        before = next((m.inputs for m in self.models if m.started_ns < first), None)
         asked = [m.text for m in before.prompt if m.role == "user"] if before is not None else ()
         return asked[-1] if asked else ""
 
@@ -181,7 +180,7 @@ class _StepTranslator(Translator):
             return (Chunk(text=run.outputs),)
         return (run.outputs if run.kind == "tool" else self._documents(run)) or ()
 
-    def shown(self, root: Run) -> Sequence[Chunk] | None:
+    def shown(self, root: Run) -> Sequence[Chunk] | None:  # noqa: ARG002 - there is but one
         """Return the chunks in the prompts, with rerankers' scores; None: there is no reranker.
 
         Where no prompt tells, these are what the last reranker left.
@@ -191,7 +190,7 @@ class _StepTranslator(Translator):
             for step in self._tree.steps
             if step.role == "reranker" and step.documents is not None
         ]
-        if not left or root is not self._root:
+        if not left:
             return None
         chunks = {chunk.text: chunk for chunk in chain(self._tree.retrieved_chunks(), *left)}
         seen = seen_in(self._tree.generations(), [*chunks.values()])
@@ -206,10 +205,8 @@ class _StepTranslator(Translator):
         if run.kind == "model":
             return text
         # A stream, of which the root saw the beginning at most, is its models'.
-        is_whole = (
-            run is not self._root or not self.streams or not any(map(self.is_late, self._models))
-        )
-        return text if is_whole and not is_repr(text) else ""
+        is_stream = self.streams and any(map(self.is_late, self.models))
+        return "" if is_stream or is_repr(text) else text
 
     def is_late(self, model: Run) -> bool:
         """Return whether a model ended after the root."""
@@ -237,8 +234,6 @@ class _StepTranslator(Translator):
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
-        if any(step.is_unread for step in self._tree.steps):
-            return True
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
         for run in retrievers:
             found = self._documents(run)
@@ -247,12 +242,8 @@ class _StepTranslator(Translator):
                 return True
         if not any(self.query(run) for run in (self._root, *retrievers)):
             return True  # a switch hides them
-        of_root = self._root.inputs
-        said = (
-            [of_root]
-            if of_root is not None and of_root.answer
-            else [m.inputs for m in self._models]
-        )
+        root: Step | None = self._root.inputs
+        said = [root] if root is not None and root.answer else [m.inputs for m in self.models]
         return not (self._tree.answer() and all(step.span.is_whole for step in said))
 
     def _documents(self, run: Run) -> Documents:
@@ -263,14 +254,13 @@ class _StepTranslator(Translator):
         text = "" if run.details is None else run.details.answer
         retrievers = [r for r in self._root.members if r.kind == "retriever"]
         if not text and sum(not r.inside_retriever for r in retrievers) == 1:
-            contexts = (m.inputs.context for m in reversed(self._models))
+            contexts = (m.inputs.context for m in reversed(self.models))
             text = next(filter(None, contexts), "")
         return _with_texts(found, text) if text else found
 
     @cached_property
-    def _models(self) -> list[Run]:
-        models = [run for run in self._root.members if run.is_generation]
-        return sorted(models, key=lambda run: run.started_ns)
+    def models(self) -> list[Run]:
+        return [run for run in self._root.members if run.is_generation]  # which are sorted
 
 
 def _ending(span: SpanRecord) -> tuple[Status, str]:

@@ -120,17 +120,14 @@ class InteractionSpanProcessor(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that a span began."""
         try:
-            if self._closed:
-                return
-            scope = span.instrumentation_scope
-            name = "" if scope is None else scope.name
-            context = span.context
-            if name == SCOPE or context is None:
-                return
+            scope, context = span.instrumentation_scope, span.context
             current = otel.get_current()
-            if current and otel.get_value(_SUPPRESSED, current):
-                return
-            if scope_of(self._hand_over) is not None:
+            if (
+                self._closed
+                or (scope is not None and scope.name == SCOPE)
+                or (current and otel.get_value(_SUPPRESSED, current))
+                or scope_of(self._hand_over) is not None
+            ):
                 return
             if current_mark(parent_context if parent_context is not None else current):
                 if span.parent is None or span.parent.is_remote:

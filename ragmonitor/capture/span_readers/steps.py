@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.texts import Documents
 from ragmonitor.records import Message, Usage
-from ragmonitor.runtime.guard import record_error
 
 Role = Literal["chain", "retriever", "reranker", "model", "tool", "other"]
 
@@ -35,8 +34,8 @@ class Step:
 
     span: SpanRecord
     dialect: Dialect
-    role: Role = "other"
-    name: str = ""
+    role: Role
+    name: str
     query: str = ""
     """The question that a root or a retriever was given."""
     variable: str = ""
@@ -58,18 +57,12 @@ class Step:
     is_engine: bool = False
     """As a root it answers questions, even where no span shows a model."""
     is_read: bool = False
-    is_unread: bool = False
-    """Something in its span could not be read, by a fault of ours."""
 
     def filled(self) -> Step:
         """Return the step with its texts."""
         if not self.is_read:
             self.is_read = True
-            try:
-                self.dialect.fill(self)
-            except Exception as error:  # noqa: BLE001 - anybody's attributes
-                record_error("capture", error)
-                self.is_unread = True
+            self.dialect.fill(self)
         return self
 
 
@@ -77,11 +70,6 @@ def step_of(span: SpanRecord, dialect: Dialect) -> Step:
     """Return the step that a span stands for; the same one each time."""
     step: Step | None = span.memo.get("step")
     if step is None:
-        step = span.memo["step"] = Step(span=span, dialect=dialect, name=span.name)
-        try:
-            step.role = dialect.role(span)
-            step.name = dialect.name(span)
-        except Exception as error:  # noqa: BLE001 - as above
-            record_error("capture", error)
-            step.is_unread = True
+        role, name = dialect.role(span), dialect.name(span)
+        step = span.memo["step"] = Step(span=span, dialect=dialect, role=role, name=name)
     return step

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmonitor.capture import INTERACTION_TAG, Recorder
+from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
 from ragmonitor.records import Usage
 from tests.support.plain_framework import Plain
 

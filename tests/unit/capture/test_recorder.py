@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.capture import Recorder
+from ragmonitor.capture.recorder import Recorder
 from ragmonitor.runtime import guard
 from tests.support.plain_framework import Plain
 
