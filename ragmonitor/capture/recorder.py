@@ -574,11 +574,9 @@ class Recorder:
 
 def _told(question: Callable[[Any], Any] | None, outputs: Any) -> Any:
     # Shielded apart: a root whose outputs cannot be looked into must end all the same.
-    try:
+    with _capture:
         return None if question is None else question(outputs)
-    except Exception as error:  # noqa: BLE001 - anybody's objects
-        record_error("capture", error)
-        return None
+    return None
 
 
 def tool_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
