@@ -327,8 +327,8 @@ class Recorder:
                 if run.thread is not None and run.scope is None:
                     if run.outer is None:
                         run.waits = run.waits or bool(_told(waits, outputs))
-                    finished = FinishedRuns(run, self._translator)
-                    if run.waits or (run.outer is None and finished.is_unanswered()):
+                    retrieved, _, since = FinishedRuns(run, self._translator).course()
+                    if run.waits or (run.outer is None and retrieved and not since):
                         self._pause(run, outputs, inputs, run.thread)
                         return
             self._close(run, outputs, inputs, status, error, at_ns)
