@@ -26,7 +26,7 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
-from ragmonitor.runtime.guard import record_error, record_problem
+from ragmonitor.runtime.guard import record_error, record_problem, shielded
 from ragmonitor.runtime.printable import encodable
 
 MAX_CHUNKS: Final = 10_000
@@ -129,17 +129,15 @@ def messages_in(items: Any) -> tuple[Message, ...]:
 
 def attributes_in(value: Any) -> dict[str, str]:
     """Return attributes by name, without None; a value that is no text is written as JSON."""
-    try:
+    with shielded("capture"):
         items = list(islice(value.items(), MAX_LABELS)) if isinstance(value, Mapping) else []
         texts = {
             text_in(name): json_of(item) if (text := text_in(item)) is None else text
             for name, item in items
             if item is not None
         }
-    except Exception as error:  # noqa: BLE001 - anybody's mapping
-        record_error("capture", error)
-        return {}
-    return {name: text for name, text in texts.items() if name}
+        return {name: text for name, text in texts.items() if name}
+    return {}
 
 
 MAX_JSON_CHARACTERS: Final = 16_000_000

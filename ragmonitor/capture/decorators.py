@@ -15,7 +15,7 @@ from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer, curren
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.streams import Listener, listened
 from ragmonitor.records import Chunk
-from ragmonitor.runtime.guard import record_error, shielded
+from ragmonitor.runtime.guard import shielded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -129,11 +129,9 @@ def _listened(
     reads_streams: bool = True,
 ) -> Callable[P, R]:
     def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
-        try:
+        with shielded("capture"):
             return listener(args, kwargs)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
-            return None
+        return None
 
     wrapped: Any = listened(_inner(function), listen, reads_streams=reads_streams)
     kind: Any = type(function)

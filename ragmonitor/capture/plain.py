@@ -156,11 +156,14 @@ class InteractionRecorder(FinishedRuns):
         self.id = str(root.id)
         """The interaction's id."""
         self._hand_over = hand_over
-        self._ids: Any = (session_id, user_id)
-        self._tags: list[Any] = (
-            [] if type(tags) is tuple and not tags else [*items_in(tags, MAX_LABELS)[0]]
-        )
-        self._attributes = {} if attributes is None else attributes_in(attributes)
+        self._tags: list[Any] = [*items_in(tags, MAX_LABELS)[0]]
+        self._attributes = attributes_in(attributes)
+        self._labels = {
+            "session_id": session_id,
+            "user_id": user_id,
+            "tags": self._tags,
+            "attributes": self._attributes,
+        }
         self.is_unreadable = False
         """The function that was to answer returned a value without a text."""
         self._ends_with: FinishedRuns | None = None
@@ -446,21 +449,14 @@ class InteractionRecorder(FinishedRuns):
 
     def labels(self) -> dict[str, Any]:
         """Return what the block says of it, then its context, then the parts' session and user."""
-        session_id, user_id = self._ids
-        own = {
-            "session_id": session_id,
-            "user_id": user_id,
-            "tags": self._tags,
-            "attributes": self._attributes,
-        }
-        labels = merged(own, self._root.labels)
+        labels = merged(self._labels, self._root.labels)
         theirs = [part.labels() for part in reversed(self.scope.parts)]
         for key in ("session_id", "user_id"):
-            labels[key] = next((each[key] for each in (labels, *theirs) if each.get(key)), "")
+            labels[key] = next((each[key] for each in (labels, *theirs) if each[key]), "")
         labels["capture_incomplete"] = (
             bool(self.scope.lost)
             or (self.is_unreadable and not self.answer())
-            or any(each.get("capture_incomplete") for each in theirs)
+            or any(each["capture_incomplete"] for each in theirs)
         )
         return labels
 

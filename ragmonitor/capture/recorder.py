@@ -322,16 +322,19 @@ class Recorder:
                 run.first_piece_ns = first_piece_ns
             if isinstance(run, Root):
                 run.asked = run.asked and asked
+                if inputs is not None and not run.resumed_ns:
+                    run.inputs = inputs
                 if named is not None:
                     self._note_named(run, outputs, named)
-                if run.thread is not None and run.scope is None:
-                    if run.outer is None:
-                        run.waits = run.waits or bool(_told(waits, outputs))
-                    finished = FinishedRuns(run, self._translator)
-                    if run.waits or (run.outer is None and finished.is_unanswered()):
-                        self._pause(run, outputs, inputs, run.thread)
+                failed = status in ("error", "cancelled")
+                if run.thread is not None and run.scope is None and not failed:
+                    is_whole = status == "ok" and run.outer is None
+                    run.waits = run.waits or (is_whole and bool(_told(waits, outputs)))
+                    retrieved, _, since = FinishedRuns(run, self._translator).course()
+                    if run.waits or (is_whole and retrieved and not since):
+                        self._pause(run, outputs, run.thread)
                         return
-            self._close(run, outputs, inputs, status, error, at_ns)
+            self._close(run, outputs, status, error, at_ns)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
 
@@ -385,14 +388,14 @@ class Recorder:
     ) -> None:
         """Note that a run ended with an exception, with what is known of its outputs."""
         with _capture:
-            run = self._open.pop(run_id, None)
-            if run is not None and run.id == run_id:
+            run = self._open.get(run_id)
+            if run is not None:
                 status = status_of(failure)
                 if run.kind == "tool" and outputs is None and self.is_retrieval_tool(run.name):
                     outputs = ""  # a search that failed is a retrieval too
                 # Text only: an exception holds its frames, and with them the whole request.
                 text = error_text(failure) if status == "error" else ""
-                self._close(run, outputs, inputs, status, text)
+                self.ended(run_id, outputs, inputs=inputs, status=status, error=text)
 
     def is_open(self, run_id: Hashable) -> bool:
         """Return whether this run was started here and has not ended."""
@@ -413,16 +416,14 @@ class Recorder:
         run = self._open.get(run_id)
         return run is not None and run.id != run_id
 
-    def _close(  # noqa: PLR0917 - as `started`
-        self, run: Run, outputs: Any, inputs: Any, status: Status, error: str, at_ns: int = 0
+    def _close(
+        self, run: Run, outputs: Any, status: Status, error: str = "", at_ns: int = 0
     ) -> None:
         run.ended_ns = max(at_ns, run.started_ns) if at_ns else time.time_ns()
         run.outputs = outputs
         run.status = status
         run.error = error
         if isinstance(run, Root):
-            if inputs is not None and not run.resumed_ns:
-                run.inputs = inputs
             if status == "cancelled":
                 for member in run.members:
                     # LangChain never ends the model run of a cancelled request.
@@ -430,11 +431,9 @@ class Recorder:
                         self._open.pop(member.id, None)
             self._finish(run)
 
-    def _pause(self, root: Root, outputs: Any, inputs: Any, key: Hashable) -> None:
+    def _pause(self, root: Root, outputs: Any, key: Hashable) -> None:
         root.ended_ns = time.time_ns()
         root.outputs = outputs
-        if inputs is not None and not root.resumed_ns:
-            root.inputs = inputs
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
         if len(self._paused) >= MAX_PAUSED:
@@ -567,18 +566,16 @@ class Recorder:
             return
         if run.id == run_id and run.is_root and run.is_open:
             self._on_forgotten(reason)
-            self._close(run, None, None, "partial", "")
+            self._close(run, None, "partial")
         else:
             self._lose(run.root, reason)
 
 
 def _told(question: Callable[[Any], Any] | None, outputs: Any) -> Any:
     # Shielded apart: a root whose outputs cannot be looked into must end all the same.
-    try:
+    with _capture:
         return None if question is None else question(outputs)
-    except Exception as error:  # noqa: BLE001 - anybody's objects
-        record_error("capture", error)
-        return None
+    return None
 
 
 def tool_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:

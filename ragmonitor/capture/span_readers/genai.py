@@ -100,7 +100,6 @@ def fill(step: Step) -> None:
 DIALECT = Dialect(
     framework="genai",
     marks=frozenset({names.GENAI_OPERATION_NAME, names.GENAI_RETRIEVAL_DOCUMENTS}),
-    scopes=frozenset(),
     role=role,
     name=name,
     fill=fill,

@@ -84,7 +84,6 @@ def _fill(step: Step) -> None:
 DIALECT = Dialect(
     framework="openinference",
     marks=frozenset({names.OI_SPAN_KIND}),
-    scopes=frozenset(),
     role=_role,
     name=lambda span: span.name,
     fill=_fill,

@@ -20,12 +20,12 @@ class Dialect(NamedTuple):
     """The label's value: `openinference`."""
     marks: frozenset[str]
     """Attributes that only a span of this dialect has."""
-    scopes: frozenset[str]
-    """Scopes all of whose spans are of this dialect, with a mark or without."""
     role: Callable[[SpanRecord], Role]
     name: Callable[[SpanRecord], str]
     fill: Callable[[Step], None]
     """Reads the texts of a span into its step."""
+    scopes: frozenset[str] = frozenset()
+    """Scopes all of whose spans are of this dialect, with a mark or without."""
 
 
 @dataclass(slots=True, kw_only=True)
