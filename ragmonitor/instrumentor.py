@@ -12,7 +12,7 @@ The only module that needs `opentelemetry-instrumentation` (the extra `auto`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,8 +39,19 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
     """Attaches integrations as their frameworks are imported, all to one monitor.
 
     Its settings are the `RAGMONITOR_*` variables and `ragmonitor.toml`. Whatever goes wrong is
-    logged, and the application starts without us.
+    logged, and the application starts without us. There is one object of the class.
     """
+
+    _is_on = False
+    _given: Monitor | None = None
+    _own: Monitor | None = None
+    _is_refused = False
+    """The settings are wrong, and the log says so."""
+    _attached: Mapping[str, metadata.EntryPoint] = {}
+    """The integrations by value: several triggers may name the same one."""
+    # Never held while an integration is imported: two threads that import would each hold what
+    # the other waits for.
+    _lock = ForkSafeLock()
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return nothing: the frameworks are seen when they are imported."""
@@ -53,50 +64,26 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
             kwargs: `monitor`: report to this one instead of building it from the settings.
         """
         with shielded(_STAGE):
-            _attachment.begin(kwargs.get("monitor"))
+            self._is_on, self._given, self._is_refused = True, kwargs.get("monitor"), False
+            for entry in metadata.entry_points(group=GROUP):
+                self._when_imported(entry.name, entry)
+                # An application that imports the integration itself triggers us in the middle.
+                self._when_imported(entry.module, entry)
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - of the base class
         """Detach the integrations, and close the monitor if it is ours."""
         with shielded(_STAGE):
-            _attachment.end()
-
-
-class _Attachment:
-    """The integrations that are attached in this process, and their monitor."""
-
-    def __init__(self) -> None:
-        self._on = False
-        self._given: Monitor | None = None
-        self._own: Monitor | None = None
-        self._refused = False
-        """The settings are wrong, and the log says so."""
-        self._hooked: set[tuple[str, str]] = set()
-        """Module and entry point of each hook. wrapt removes none, so each asks if we are on."""
-        self._attached: dict[str, metadata.EntryPoint] = {}
-        """The integrations by value: several triggers may name the same one."""
-        # Never held while an integration is imported: two threads that import would each hold what
-        # the other waits for.
-        self._lock = ForkSafeLock()
-
-    def begin(self, monitor: Monitor | None) -> None:
-        self._on, self._given, self._refused = True, monitor, False
-        for entry in metadata.entry_points(group=GROUP):
-            self._when_imported(entry.name, entry)
-            # An application that imports the integration itself triggers us in the middle of it.
-            self._when_imported(entry.module, entry)
-
-    def end(self) -> None:
-        with self._lock:
-            self._on = False
-            attached, self._attached = self._attached, {}
-            own, self._own, self._given = self._own, None, None
-        for entry in attached.values():
-            package = sys.modules.get(entry.module)
-            if package is not None:
-                with shielded(_STAGE):
-                    package.uninstrument()
-        if own is not None:
-            own.close()
+            with self._lock:
+                self._is_on = False
+                attached, self._attached = self._attached, {}
+                own, self._own, self._given = self._own, None, None
+            for entry in attached.values():
+                package = sys.modules.get(entry.module)
+                if package is not None:
+                    with shielded(_STAGE):
+                        package.uninstrument()
+            if own is not None:
+                own.close()
 
     def _when_imported(self, module: str, entry: metadata.EntryPoint) -> None:
         def imported(_module: object) -> None:
@@ -104,20 +91,17 @@ class _Attachment:
             with shielded(_STAGE):
                 self._attach(entry)
 
-        if module in sys.modules:
-            imported(sys.modules[module])
-        elif (module, entry.value) not in self._hooked:
-            self._hooked.add((module, entry.value))
-            register_post_import_hook(imported, module)
+        # At once, if it is imported already. wrapt takes no hook back, so each asks if we are on.
+        register_post_import_hook(imported, module)
 
     def _attach(self, entry: metadata.EntryPoint) -> None:
         package = sys.modules.get(entry.module)
         if entry.name not in sys.modules or (package and not hasattr(package, entry.attr)):
             return  # one of the two is still being imported; its own hook will come
         with self._lock:
-            if not self._on or entry.value in self._attached:
+            if not self._is_on or entry.value in self._attached:
                 return
-            self._attached[entry.value] = entry
+            self._attached = {**self._attached, entry.value: entry}
         monitor = self._monitor()
         if monitor is not None:
             cast("Callable[[Monitor], object]", entry.load())(monitor)
@@ -131,15 +115,12 @@ class _Attachment:
         with self._lock:
             if self._given is not None:
                 return self._given
-            if self._own is None and not self._refused:
+            if self._own is None and not self._is_refused:
                 try:
                     self._own = Monitor()
                 except RagMonitorError as error:
-                    self._refused = True
+                    self._is_refused = True
                     # A judge's name may hold an address with a password.
                     problem = shown(str(error))
                     logger.error("ragmonitor: the application runs unmonitored: %s", problem)
             return self._own
-
-
-_attachment = _Attachment()

@@ -3,79 +3,47 @@
 An application needs none of these names.
 """
 
-from ragmonitor.capture.assembly import Translator, is_most_of
-from ragmonitor.capture.coercion import (
-    chunk_in,
-    error_text,
-    finish_reason_of,
-    json_of,
-    member_in,
-    score_of,
-    usage_of,
-)
-from ragmonitor.capture.conversations import (
-    ANSWER_KEYS,
-    answer_in,
-    calls_tools,
-    content_text,
-    holds,
-    message_of,
-    parsed_in,
-    part_text,
-    question_in,
-    values_in,
-)
-from ragmonitor.capture.documents import documents_in
-from ragmonitor.capture.interaction_labels import labels_of
-from ragmonitor.capture.plain import InteractionRecorder
-from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder, oldest_of
-from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.streams import Listener as StreamListener
-from ragmonitor.capture.streams import read as read_stream
-from ragmonitor.records import Generation, Message, Retrieval, SpanReference, Usage
-from ragmonitor.runtime.errors import MissingExtraError
-from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
-from ragmonitor.runtime.guard import record_error, shielded
+# ruff: noqa: PLC0414 - `as` says that integrations import it from here
 
-__all__ = [
-    "ANSWER_KEYS",
-    "INTERACTION_TAG",
-    "ForkSafeLock",
-    "Generation",
-    "InteractionRecorder",
-    "Message",
-    "MissingExtraError",
-    "Recorder",
-    "Retrieval",
-    "Root",
-    "Run",
-    "RunKind",
-    "SpanReference",
-    "StreamListener",
-    "Translator",
-    "Usage",
-    "answer_in",
-    "calls_tools",
-    "chunk_in",
-    "content_text",
-    "documents_in",
-    "error_text",
-    "finish_reason_of",
-    "holds",
-    "is_most_of",
-    "json_of",
-    "labels_of",
-    "member_in",
-    "message_of",
-    "oldest_of",
-    "parsed_in",
-    "part_text",
-    "question_in",
-    "read_stream",
-    "record_error",
-    "score_of",
-    "shielded",
-    "survive_forks",
-    "usage_of",
-    "values_in",
-]
+from ragmonitor.capture import streams
+from ragmonitor.capture.assembly import Translator as Translator
+from ragmonitor.capture.assembly import is_most_of as is_most_of
+from ragmonitor.capture.coercion import chunk_in as chunk_in
+from ragmonitor.capture.coercion import error_text as error_text
+from ragmonitor.capture.coercion import finish_reason_of as finish_reason_of
+from ragmonitor.capture.coercion import json_of as json_of
+from ragmonitor.capture.coercion import member_in as member_in
+from ragmonitor.capture.coercion import score_of as score_of
+from ragmonitor.capture.coercion import usage_of as usage_of
+from ragmonitor.capture.conversations import ANSWER_KEYS as ANSWER_KEYS
+from ragmonitor.capture.conversations import answer_in as answer_in
+from ragmonitor.capture.conversations import calls_tools as calls_tools
+from ragmonitor.capture.conversations import content_text as content_text
+from ragmonitor.capture.conversations import holds as holds
+from ragmonitor.capture.conversations import message_of as message_of
+from ragmonitor.capture.conversations import parsed_in as parsed_in
+from ragmonitor.capture.conversations import part_text as part_text
+from ragmonitor.capture.conversations import question_in as question_in
+from ragmonitor.capture.conversations import values_in as values_in
+from ragmonitor.capture.documents import documents_in as documents_in
+from ragmonitor.capture.interaction_labels import labels_of as labels_of
+from ragmonitor.capture.plain import InteractionRecorder as InteractionRecorder
+from ragmonitor.capture.recorder import INTERACTION_TAG as INTERACTION_TAG
+from ragmonitor.capture.recorder import Recorder as Recorder
+from ragmonitor.capture.recorder import oldest_of as oldest_of
+from ragmonitor.capture.runs import Root as Root
+from ragmonitor.capture.runs import Run as Run
+from ragmonitor.capture.runs import RunKind as RunKind
+from ragmonitor.records import Generation as Generation
+from ragmonitor.records import Message as Message
+from ragmonitor.records import Retrieval as Retrieval
+from ragmonitor.records import SpanReference as SpanReference
+from ragmonitor.records import Usage as Usage
+from ragmonitor.runtime.errors import MissingExtraError as MissingExtraError
+from ragmonitor.runtime.forks import ForkSafeLock as ForkSafeLock
+from ragmonitor.runtime.forks import survive_forks as survive_forks
+from ragmonitor.runtime.guard import record_error as record_error
+from ragmonitor.runtime.guard import shielded as shielded
+
+StreamListener = streams.Listener
+read_stream = streams.read

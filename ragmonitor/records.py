@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
+
+import msgspec
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """The end of an interaction. `partial`: a stream that was closed before its end."""
@@ -309,14 +311,8 @@ class JudgeUsage:
     """Readings that were not made, since an equal one was."""
 
     def __add__(self, other: JudgeUsage) -> JudgeUsage:
-        return JudgeUsage(
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=self.cost_usd + other.cost_usd,
-            seconds=self.seconds + other.seconds,
-            cache_hits=self.cache_hits + other.cache_hits,
-        )
+        names = [each.name for each in fields(JudgeUsage)]
+        return JudgeUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -455,8 +451,7 @@ FAILURES: Final = frozenset(
 question that was not asked are none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class Scored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One score of one answer."""
 
     evaluator: str
@@ -467,8 +462,7 @@ class Scored:
     """A text for people: which sentences, which words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unscored:
+class Unscored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Why an answer has no such score."""
 
     evaluator: str
@@ -479,6 +473,7 @@ class Unscored:
 
 
 Evaluation = Scored | Unscored
+"""Tagged, so that whoever reads one off a wire tells which it is."""
 
 
 @lru_cache(maxsize=1_000)
@@ -618,8 +613,7 @@ class Report:
     def unsupported(self) -> tuple[SentenceVerdict, ...]:
         """The sentences that the chunks lack or contradict; empty too if nobody read them."""
         verdicts = self.assessment.sentences if self.assessment is not None else None
-        bad = (Verdict.ABSENT, Verdict.CONTRADICTED)
-        return tuple(each for each in verdicts or () if each.verdict in bad)
+        return tuple(each for each in verdicts or () if each.finding)
 
     def __str__(self) -> str:
         """Say it for people: the scores, and each sentence that the chunks do not support."""

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -26,8 +26,11 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import SettingsError, nearest
 from ragmonitor.runtime.guard import logger
+from ragmonitor.runtime.printable import encodable
+from ragmonitor.runtime.protocols import BudgetUnit
 from ragmonitor.runtime.redis_client import is_redis
 
 PREFIX = "RAGMONITOR_"
@@ -35,7 +38,6 @@ FILE = "ragmonitor.toml"
 TABLE = "ragmonitor"
 """The table of the file that holds the options."""
 _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP)(_\w+)?)$")
-_LOGIN = re.compile(r"//[^/\s@]{1,500}@")
 _SIMILAR = 0.75
 """A misspelt name is at least so similar to the right one, from 0 to 1 as `difflib` measures."""
 
@@ -56,12 +58,6 @@ def option(default: Any, description: str, **limits: Any) -> Any:
     return Field(description=description, **arguments)
 
 
-def _without_password(value: Any) -> Any:
-    if isinstance(value, str):
-        return _LOGIN.sub("//***@", value)
-    return tuple(map(_without_password, value)) if isinstance(value, tuple) else value
-
-
 def _at_commas(value: Any) -> Any:
     if isinstance(value, str):
         value = tuple(name.strip() for name in value.split(",") if name.strip())
@@ -74,20 +70,14 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
 
 
 def _place(value: Any) -> Any:
-    if not isinstance(value, str):
-        return _whole_path(value)
-    if is_redis(value) or value.startswith("redis+sentinel://"):
-        return SecretStr(value)
-    if "://" in value:
-        raise ValueError("is a file or a folder, or the address of a server, 'redis://host:6379/0'")
-    return _whole_path(value)
-
-
-def _whole_path(value: Any) -> Any:
-    """Return a path as seen from the current folder, `~` being the home folder.
+    """Return an address, or a path as seen from the current folder, `~` being the home folder.
 
     The application may go to another folder later, and a worker begin there.
     """
+    if isinstance(value, str) and "://" in value:
+        if is_redis(value) or value.startswith("redis+sentinel://"):
+            return SecretStr(value)
+        raise ValueError("is a file or a folder, or the address of a server, 'redis://host:6379/0'")
     return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
@@ -119,7 +109,6 @@ class Group(BaseModel):
         Raises:
             SettingsError: An option is unknown or out of range.
         """
-        _refuse_unknown({self.place: values} if self.place else values)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -128,7 +117,9 @@ class Group(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield what `repr` shows: addresses without the user and password in them."""
         for name, value in super().__repr_args__():
-            yield name, _without_password(value)
+            texts = value if isinstance(value, tuple) else (value,)
+            hidden = tuple(shown(each) if isinstance(each, str) else each for each in texts)
+            yield name, hidden if isinstance(value, tuple) else hidden[0]
 
     @classmethod
     def values_of(cls, value: Any) -> dict[str, Any]:
@@ -221,7 +212,8 @@ class JudgeSettings(Group):
         return self
 
 
-BudgetUnit = Literal["usd", "tokens", "calls"]
+def _limit(description: str) -> Any:
+    return option(None, description, gt=0)
 
 
 class Budget(Group):
@@ -229,36 +221,12 @@ class Budget(Group):
 
     place = "budget"
 
-    usd_per_day: float | None = option(
-        None,
-        "US dollars in 24 hours.",
-        gt=0,
-    )
-    usd_per_hour: float | None = option(
-        None,
-        "US dollars in an hour.",
-        gt=0,
-    )
-    tokens_per_day: int | None = option(
-        None,
-        "Tokens in 24 hours.",
-        gt=0,
-    )
-    tokens_per_hour: int | None = option(
-        None,
-        "Tokens in an hour.",
-        gt=0,
-    )
-    calls_per_day: int | None = option(
-        None,
-        "Calls in 24 hours.",
-        gt=0,
-    )
-    calls_per_hour: int | None = option(
-        None,
-        "Calls in an hour.",
-        gt=0,
-    )
+    usd_per_day: float | None = _limit("US dollars in 24 hours.")
+    usd_per_hour: float | None = _limit("US dollars in an hour.")
+    tokens_per_day: int | None = _limit("Tokens in 24 hours.")
+    tokens_per_hour: int | None = _limit("Tokens in an hour.")
+    calls_per_day: int | None = _limit("Calls in 24 hours.")
+    calls_per_hour: int | None = _limit("Calls in an hour.")
 
     @classmethod
     def values_of(cls, value: Any) -> dict[str, Any]:
@@ -271,12 +239,12 @@ class Budget(Group):
     @property
     def unit(self) -> BudgetUnit:
         """The unit of the budget; `tokens` where there is none."""
-        return next((unit for unit, pair in self._limits.items() if any(pair)), "tokens")
+        return self._units[0] if self._units else "tokens"
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
         """The limits per day and per hour, in the budget's unit."""
-        return self._limits[self.unit]
+        return getattr(self, f"{self.unit}_per_day"), getattr(self, f"{self.unit}_per_hour")
 
     @property
     def is_given(self) -> bool:
@@ -284,16 +252,14 @@ class Budget(Group):
         return any(self.limits)
 
     @property
-    def _limits(self) -> dict[BudgetUnit, tuple[float | None, float | None]]:
-        return {
-            "usd": (self.usd_per_day, self.usd_per_hour),
-            "tokens": (self.tokens_per_day, self.tokens_per_hour),
-            "calls": (self.calls_per_day, self.calls_per_hour),
-        }
+    def _units(self) -> list[BudgetUnit]:
+        limits = [name for name, limit in self if limit is not None]
+        units: tuple[BudgetUnit, ...] = get_args(BudgetUnit)
+        return [unit for unit in units if any(name.startswith(unit) for name in limits)]
 
     @model_validator(mode="after")
     def _one_unit(self) -> Self:
-        if sum(any(pair) for pair in self._limits.values()) > 1:
+        if len(self._units) > 1:
             raise ValueError("give one budget: in dollars, in tokens, or in calls")
         return self
 
@@ -309,6 +275,11 @@ class SamplingSettings(Group):
         "Share of the answers that the judge scores, budget permitting.",
         gt=0,
         le=1,
+    )
+    floor_by: str | None = option(
+        None,
+        "An attribute of interactions (route, tenant, ...) of which every value has at least nine "
+        "judged answers an hour, budget permitting.",
     )
 
 
@@ -507,15 +478,10 @@ class ServerSettings(Group):
             raise ValueError("an address begins with http:// or https://")
         return value.rstrip("/").removesuffix("/ragmonitor")
 
-    @field_validator("ui_trace_url")
-    @classmethod
-    def _names_the_trace(cls, value: str | None) -> str | None:
-        if value is not None and "{trace_id}" not in value:
-            raise ValueError("the address of a trace holds {trace_id}")
-        return value
-
     @model_validator(mode="after")
-    def _pages_are_served_beside_metrics(self) -> Self:
+    def _fits_together(self) -> Self:
+        if self.ui_trace_url is not None and "{trace_id}" not in self.ui_trace_url:
+            raise ValueError("ui_trace_url: the address of a trace holds {trace_id}")
         if (self.ui or self.feedback) and not self.enabled:
             raise ValueError("ui and feedback are served beside /metrics; they need enabled")
         return self
@@ -547,7 +513,7 @@ class Settings(Group):
     """Every option with its default. What costs money is never a default."""
 
     service: str = option(
-        lambda: _sound(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
+        lambda: encodable(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
         "Name of the monitored application, the label `service` of every series. Default: "
         "OTEL_SERVICE_NAME, else 'rag'.",
         min_length=1,
@@ -679,13 +645,17 @@ def _options() -> Iterator[Option]:
 
 OPTIONS: tuple[Option, ...] = tuple(_options())
 """Those at the top first, then group by group."""
+_PATHS: dict[str, OptionPath] = {each.name: each.path for each in OPTIONS}
+_PATHS |= {name: (name,) for name in GROUPS}
 
 
 def sources() -> dict[OptionPath, str]:
     """Return where the options that are set come from: `variable` or `file`."""
     by_option: dict[OptionPath, str] = {}
     for name, source in (("file", _from_file()), ("variable", _from_variables())):
-        by_option |= dict.fromkeys(_paths(source), name)
+        for top, value in source.items():
+            paths = [(top, inner) for inner in value] if top in GROUPS else [(top,)]
+            by_option |= dict.fromkeys(paths, name)
     return by_option
 
 
@@ -699,7 +669,7 @@ def _from_file() -> dict[str, Any]:
         tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{FILE}: {error}") from error
     values = tables.pop(TABLE, {})
     if tables or not isinstance(values, dict):
@@ -717,11 +687,11 @@ def _from_variables() -> dict[str, Any]:
     # By name: the short form of a group comes before its options, which win.
     for variable, written in sorted(os.environ.items()):
         # Files of variables end lines with a blank, or as Windows does.
-        value = _sound(written).strip()
+        value = encodable(written).strip()
         if not variable.startswith(PREFIX) or not value or _is_of_kubernetes(variable, value):
             continue
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
-        if not _is_option(path):
+        if path not in _PATHS.values():
             if meant := _meant(path):
                 raise SettingsError(
                     f"unknown variable {variable}; did you mean {_variable(meant)}?"
@@ -731,11 +701,6 @@ def _from_variables() -> dict[str, Any]:
         *groups, name = path
         _merge(values, {groups[0]: {name: value}} if groups else {name: value})
     return values
-
-
-def _sound(text: str) -> str:
-    """Return a variable's text with `?` for bytes that are no UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_of_kubernetes(variable: str, value: str) -> bool:
@@ -760,35 +725,9 @@ def _merge(values: dict[str, Any], source: Mapping[str, Any]) -> None:
 # --- wrong names ---------------------------------------------------------------------------------
 
 
-def _is_option(path: OptionPath) -> bool:
-    if len(path) == 1:
-        return path[0] in Settings.model_fields
-    return len(path) == 2 and path[0] in GROUPS and path[1] in GROUPS[path[0]].model_fields
-
-
-def _paths(values: Mapping[str, Any]) -> Iterator[OptionPath]:
-    """Yield where the values stand: in groups, also in such as there are none, else at the top."""
-    for name, value in values.items():
-        is_group = name in GROUPS or name not in Settings.model_fields
-        if is_group and isinstance(value, Mapping):
-            yield from ((name, str(inner)) for inner in value)
-        else:
-            yield (name,)
-
-
-def _refuse_unknown(values: Mapping[str, Any]) -> None:
-    for path in _paths(values):
-        if not _is_option(path):
-            meant = _meant(path)
-            hint = f"; did you mean {'.'.join(meant)}?" if meant else ""
-            raise SettingsError(f"unknown option {'.'.join(path)}{hint}")
-
-
 def _meant(path: OptionPath) -> OptionPath | None:
     """Return the option whose name, or the last part of it, is most like a misspelt one."""
-    known = {each.path[-1]: each.path for each in OPTIONS}
-    known |= {each.name: each.path for each in OPTIONS}
-    known |= {name: (name,) for name in Settings.model_fields}
+    known = {each.path[-1]: each.path for each in OPTIONS} | _PATHS
     near = (nearest(name, known, cutoff=_SIMILAR) for name in (".".join(path), path[-1], path[0]))
     return next((known[name] for name in near if name), None)
 
@@ -796,7 +735,13 @@ def _meant(path: OptionPath) -> OptionPath | None:
 def _readable(error: ValidationError, place: str) -> str:
     lines = []
     for problem in error.errors():
-        name = ".".join(str(part) for part in (place, *problem["loc"]) if part)
-        message = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{name}: {message}" if name else message)
+        path = tuple(str(part) for part in (place, *problem["loc"]) if part)
+        name, message = ".".join(path), problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            inner = problem["input"]  # a group that there is none of
+            meant = _meant((*path, *inner) if isinstance(inner, Mapping) else path)
+            hint = f"; did you mean {'.'.join(meant)}?" if meant else ""
+            lines.append(f"unknown option {name}{hint}")
+        else:
+            lines.append(f"{name}: {message}" if name else message)
     return "; ".join(lines)

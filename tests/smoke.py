@@ -54,10 +54,9 @@ def main() -> None:
             driver = entry.load()()
             driver.instrument(monitor)
             application = driver.application(
-                {"tower": " ".join(CONTEXTS)},
+                lambda _question: [ragmonitor.Chunk(text=text) for text in CONTEXTS],
                 "Context: {context}\nQuestion: {question}",
                 lambda _prompt: ANSWER,
-                lambda _text: [1.0, 0.5],
             )
             shown = application.ask(QUESTION)
             driver.uninstrument()

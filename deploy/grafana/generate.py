@@ -3,7 +3,7 @@
 
     python deploy/grafana/generate.py [FOLDER]
 
-Needs nothing but Python. The folder is `deploy/grafana/dashboards` unless another is named.
+Needs `ragmonitor`. The folder is `deploy/grafana/dashboards` unless another is named.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.interaction_labels import merged
 from ragmonitor.capture.prompts import is_too_much, not_among, seen_in, with_metadata
-from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.records import (
     Chunk,
@@ -92,7 +91,7 @@ _started_ns = attrgetter("started_ns")
 class FinishedRuns:
     """A root run that has ended, with its members: an interaction in the framework's objects."""
 
-    __slots__ = ("_is_read", "_reader", "_record", "_root", "_translator")
+    __slots__ = ("_answers", "_is_read", "_record", "_root", "_translator")
 
     needs_retrieval = True
     """Whether it is no interaction without one."""
@@ -100,8 +99,8 @@ class FinishedRuns:
     def __init__(self, root: Root, translator: Translator) -> None:
         self._root = root
         self._translator = translator
-        self._reader: Any = None
-        """The translator as a `SafeReader`, made behind the request path."""
+        self._answers: dict[tuple[str, int], Any] = {}
+        """The translator's answers that are asked for more than once."""
         self._is_read = False
         self._record: Interaction | None = None
 
@@ -125,7 +124,7 @@ class FinishedRuns:
         root = self._root
         if root.is_cut_short:
             root.is_cut_short = False
-            answer = self._safe_reader().answer(root)
+            answer = self._told("answer", root)
             if any(
                 is_most_of(self._output(run), answer)
                 for run in self._models()
@@ -172,10 +171,6 @@ class FinishedRuns:
     def has_retrieved(self) -> bool:
         """Return whether text was retrieved, by the root itself perhaps."""
         return any(run.has_retrieved for run in self._root.members)
-
-    def has_asked(self) -> bool:
-        """Return whether a model was asked."""
-        return any(run.kind == "model" for run in self._root.members)
 
     def _course(self) -> tuple[bool, bool, bool]:
         """Return whether text was retrieved, whether a model was asked, and whether one since."""
@@ -232,14 +227,15 @@ class FinishedRuns:
                 caller=reference(root.caller),
                 target=reference(root.target),
             )
-        if record is not None and (self._safe_reader().lost or root.lost):
+        if record is not None and root.lost:
             return replace(record, capture_incomplete=True)
         return record
 
-    def _safe_reader(self) -> Any:
-        if self._reader is None:
-            self._reader = SafeReader(self._translator, Translator)
-        return self._reader
+    def _told(self, question: str, run: Run) -> Any:
+        key = question, id(run)
+        if key not in self._answers:
+            self._answers[key] = getattr(self._translator, question)(run)
+        return self._answers[key]
 
     def _interaction(self) -> Interaction | None:
         root = self._root
@@ -249,7 +245,7 @@ class FinishedRuns:
         status = self.ending()
         generations = self.generations()
         shown = self.shown_among(retrievals, generations)
-        query = self._safe_reader().query(root)
+        query = self._translator.query(root)
         answer = self.answer()
         # One that was asked later has named the conversation.
         wrote = [each for each in generations if is_most_of(each.output, answer)]
@@ -284,7 +280,7 @@ class FinishedRuns:
         self, retrievals: Sequence[Retrieval], generations: Sequence[Generation]
     ) -> Sequence[Chunk]:
         """Return the chunks that the models were shown."""
-        shown: Sequence[Chunk] | None = self._safe_reader().shown(self._root)
+        shown = self._translator.shown(self._root)
         return shown_of(retrievals, generations) if shown is None else shown
 
     def labels(self) -> dict[str, Any]:
@@ -292,16 +288,15 @@ class FinishedRuns:
 
         As a part of a block it is asked last, when all else has been read.
         """
-        translator = self._safe_reader()
-        labels = merged(translator.labels(self._root), self._root.labels)
-        if translator.lost or self._root.lost:
+        labels = merged(self._translator.labels(self._root), self._root.labels)
+        if self._root.lost:
             labels["capture_incomplete"] = True
         return labels
 
     def answer(self) -> str:
         """Return the text that the user saw, as far as it is known."""
         root = self._root
-        answer: str = self._safe_reader().answer(root)
+        answer: str = self._told("answer", root)
         models = self._models()
         if self.ending() == "partial":
             # LangChain loses the last piece of a stream that is closed early, or all of it.
@@ -360,7 +355,7 @@ class FinishedRuns:
 
     def shown(self) -> Sequence[Chunk]:
         """Return what the root's own result names as the model's context; empty if nothing."""
-        return self._safe_reader().shown(self._root) or ()
+        return self._translator.shown(self._root) or ()
 
     def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave, those inside others included, in order."""
@@ -368,7 +363,7 @@ class FinishedRuns:
             chunk
             for run in self._members()
             if run.kind == "retriever" or (run.kind == "tool" and not isinstance(run.outputs, str))
-            for chunk in self._safe_reader().chunks(run) or ()
+            for chunk in self._told("chunks", run) or ()
         ]
 
     def generations(self) -> tuple[Generation, ...]:
@@ -383,12 +378,11 @@ class FinishedRuns:
         return [run for run in self._members() if run.is_generation]
 
     def _retrieval(self, run: Run) -> Retrieval | None:
-        translator = self._safe_reader()
-        chunks = () if run.outputs == "" else translator.chunks(run)
+        chunks = () if run.outputs == "" else self._told("chunks", run)
         if chunks is None:
             return None
         return Retrieval(
-            query=translator.query(run),
+            query=self._translator.query(run),
             chunks=tuple(chunks),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
@@ -397,7 +391,7 @@ class FinishedRuns:
         )
 
     def _generation(self, run: Run) -> Generation:
-        translator = self._safe_reader()
+        translator = self._translator
         provider, model = translator.model(run)
         return Generation(
             input=tuple(translator.prompt(run)),
@@ -419,7 +413,7 @@ class FinishedRuns:
         return first_ns if model.started_ns <= first_ns <= ended_ns else 0
 
     def _output(self, model: Run) -> str:
-        return self._safe_reader().answer(model) or "".join(model.pieces)
+        return self._told("answer", model) or "".join(model.pieces)
 
 
 def shown_of(
@@ -473,8 +467,6 @@ def _key(chunk: Chunk) -> tuple[str, str]:
 
 def interaction_id(run_id: Any) -> str:
     """Return the id of the interaction that a root run is."""
-    if isinstance(run_id, uuid.UUID):
-        return run_id.hex
     if isinstance(run_id, int):
         # A UUID's number: its hash is cheaper than the UUID's, which is asked at every event.
         return f"{run_id:032x}"

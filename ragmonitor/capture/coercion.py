@@ -10,7 +10,7 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from numbers import Number, Real
@@ -21,12 +21,8 @@ import msgspec
 
 from ragmonitor.records import (
     Chunk,
-    Generation,
     Interaction,
     Message,
-    Probe,
-    Retrieval,
-    SpanReference,
     Status,
     Usage,
 )
@@ -101,8 +97,6 @@ def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]
 
 def chunks_in(items: tuple[Any, ...]) -> tuple[tuple[Chunk, ...], bool]:
     """Return the chunks in texts, chunks and documents, and whether each of them could be read."""
-    if all(type(item) is Chunk for item in items):
-        return items, True
     chunks = []
     for item in items:
         try:
@@ -120,8 +114,6 @@ def chunks_in(items: tuple[Any, ...]) -> tuple[tuple[Chunk, ...], bool]:
 
 def tags_in(value: Any) -> tuple[str, ...]:
     """Return tags: texts, each once; what is none is left out."""
-    if type(value) is tuple and not value:
-        return value
     texts = (text_in(item) for item in items_in(value, MAX_LABELS)[0])
     return tuple(dict.fromkeys(text for text in texts if text))
 
@@ -137,8 +129,6 @@ def messages_in(items: Any) -> tuple[Message, ...]:
 
 def attributes_in(value: Any) -> dict[str, str]:
     """Return attributes by name, without None; a value that is no text is written as JSON."""
-    if type(value) is dict and not value:
-        return {}
     try:
         items = list(islice(value.items(), MAX_LABELS)) if isinstance(value, Mapping) else []
         texts = {
@@ -196,17 +186,16 @@ class _Metadata:
         """Return a value as JSON has it, what is beyond a limit as `CUT`, others by their type."""
         self.values -= 1
         kind = type(value)
-        if kind is str and len(value) <= self.characters and self.values >= 0:
+        if isinstance(value, str):
             self.characters -= len(value)
-            return encodable(value)
+            is_left = self.characters >= 0 and self.values >= 0
+            return encodable(str.__str__(value)) if is_left else CUT
         if value is None or kind is bool or kind is float:
             return value
         if self.values < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > _MAX_INT64):
             return CUT
         if kind is int:
             return value
-        if isinstance(value, str):
-            return self.plain(str.__str__(value), depth) if kind is not str else CUT
         # A structured answer is an object of a dataclass or of pydantic's.
         fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
         if isinstance(fields, Mapping):
@@ -242,131 +231,100 @@ def json_of(value: Any) -> str:
     return json.dumps(_Metadata().plain(value), ensure_ascii=False)
 
 
-def sound(interaction: Any) -> Interaction:
-    """Return the record with every field of its declared type.
+def sound(interaction: Interaction) -> Interaction:
+    """Return the record as all who read it expect it: of the declared types, and bounded.
 
-    A record with a value of another type is incomplete. Where nothing of it can be had, one
-    without texts is returned.
+    One with chunks that cannot be read is incomplete. Where a field has another type than it
+    declares, a record without texts is returned.
     """
+    door = _Door()
     try:
-        if type(interaction) is Interaction:
-            door = _Door()
-            record: Interaction = door.read(interaction)
-            if door.unreadable:
-                note_unreadable(
-                    "expected texts in the fields of an Interaction, and lists of chunks"
-                )
-                return replace(record, capture_incomplete=True)
-            return record
-        note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
+        record: Interaction = door.read(interaction)
+        return record if door.is_whole else replace(record, capture_incomplete=True)
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
-    identity = getattr_of(interaction, "id")
-    return without_texts(
-        getattr_of(interaction, "framework"),
-        getattr_of(interaction, "status"),
-        id=identity if type(identity) is str and identity else uuid.uuid4().hex,
-    )
+    return without_texts(interaction.framework, interaction.status, id=interaction.id)
 
 
 class _Door:
-    """Validates one record. What is of its type already is passed through and not copied."""
+    """Validates one record."""
 
     def __init__(self) -> None:
         self._metadata = _Metadata()
         self._known: dict[int, tuple[Chunk, Chunk]] = {}
         """The chunks that were read, by id: they stand in a record twice, retrieved and shown."""
-        self.unreadable = False
+        self.is_whole = True
+        """Every chunk could be read."""
 
     def read(self, record: Any) -> Any:
-        """Return a record with every field of the type that it declares.
-
-        Raises:
-            NotReadableError: A step or a time is none.
-        """
-        changes: dict[str, Any] = {}
-        for name, field in type(record).__dataclass_fields__.items():
+        """Return a record of a record's fields. Raises `msgspec.ValidationError`."""
+        kind = type(record)
+        fields: dict[str, Any] = {}
+        for name in kind.__dataclass_fields__:
             value = getattr(record, name)
-            reader = _READERS.get(field.type)
-            read = value if reader is None else reader(self, value)
-            if read is not value:
-                changes[name] = read
-        return replace(record, **changes) if changes else record
+            if isinstance(value, str):
+                value = encodable(str.__str__(value))
+            elif name.endswith("_ns") and not 0 <= value <= _MAX_INT64:
+                raise NotReadableError("expected times in nanoseconds since the epoch")
+            elif name in _OF_CHUNKS:
+                value = self._chunks(value)
+            elif name in _OF_STEPS:
+                value = tuple(map(self.read, value))
+            elif name == "tags":
+                value = tuple(map(encodable, tags_in(value)))
+            elif name == "attributes":
+                value = {encodable(k): encodable(v) for k, v in attributes_in(value).items()}
+            fields[name] = value
+        return msgspec.convert(fields, kind)
 
-    def text(self, value: Any) -> str:
-        text = text_in(value)
-        self.unreadable = self.unreadable or text is None
-        return encodable(text or "")
-
-    def number(self, value: Any) -> int:
-        if type(value) is not int or not 0 <= value <= _MAX_INT64:
-            raise NotReadableError("expected times in nanoseconds since the epoch")
-        return value
-
-    def steps(self, value: Any) -> tuple[Any, ...]:
-        items, whole = items_in(value)
-        if not whole or any(type(each) not in (Retrieval, Generation, Message) for each in items):
-            raise NotReadableError("expected a tuple of records in an Interaction")
-        return tuple(map(self.read, items))
-
-    def chunks(self, value: Any) -> tuple[Chunk, ...]:
+    def _chunks(self, value: Any) -> tuple[Chunk, ...]:
         items, whole = items_in(value)
         chunks, readable = chunks_in(items)
-        self.unreadable = self.unreadable or not (whole and readable)
+        self.is_whole = self.is_whole and whole and readable
         return tuple([self._chunk(chunk) for chunk in chunks])
 
     def _chunk(self, chunk: Chunk) -> Chunk:
         known = self._known.get(id(chunk))
         if known is not None:
             return known[1]
-        self.unreadable = self.unreadable or not isinstance(chunk.text, str)
-        read: Chunk = self.read(chunk)
+        metadata = self._metadata.plain(chunk.metadata) if chunk.metadata else {}
+        read = Chunk(
+            text=encodable(str.__str__(chunk.text)),
+            id=encodable(text_in(chunk.id) or ""),
+            score=finite(chunk.score),
+            metadata=metadata if isinstance(metadata, dict) else {},
+        )
         self._known[id(chunk)] = chunk, read  # the original, so that its id is not used again
         return read
 
-    def metadata(self, value: Any) -> dict[str, Any]:
-        metadata = self._metadata.plain(value) if value else {}
-        return metadata if isinstance(metadata, dict) else {}
 
-    def attributes(self, value: Any) -> dict[str, str]:
-        return {encodable(name): encodable(text) for name, text in attributes_in(value).items()}
-
-
-_READERS: Final[Mapping[Any, Callable[[_Door, Any], Any]]] = {
-    "str": _Door.text,
-    "int": _Door.number,
-    "tuple[Chunk, ...]": _Door.chunks,
-    "tuple[Retrieval, ...]": _Door.steps,
-    "tuple[Generation, ...]": _Door.steps,
-    "tuple[Message, ...]": _Door.steps,
-    "Mapping[str, Any]": _Door.metadata,
-    "Mapping[str, str]": _Door.attributes,
-    "tuple[str, ...]": lambda _, tags: tuple(map(encodable, tags_in(tags))),
-    "float | None": lambda _, score: finite(score),
-    "Usage": lambda _, usage: usage if type(usage) is Usage else Usage(),
-    "SpanReference | None": lambda _, span: span if type(span) is SpanReference else None,
-    "Status": lambda _, status: status_in(status),
-    "Probe | None": lambda _, probe: probe if type(probe) is Probe else None,
-    "bool": lambda _, flag: flag is not False,
-}
-"""What reads a field of a record, by the field's declared type."""
+_OF_CHUNKS: Final = ("chunks", "not_shown", "reference_chunks")
+_OF_STEPS: Final = ("retrievals", "generations", "input")
 
 
 def without_texts(
-    framework: Any, status: Any, *, started_ns: int = 0, ended_ns: int = 0, **known: Any
+    framework: Any,
+    status: Any,
+    *,
+    id: Any = "",  # noqa: A002 - the field's name
+    started_ns: int = 0,
+    ended_ns: int = 0,
+    **known: Any,
 ) -> Interaction:
     """Return the incomplete record of an interaction of which no text can be had.
 
     Args:
         framework: Its own, if that can be read.
         status: Likewise.
+        id: Likewise.
         started_ns: 0: not known.
         ended_ns: 0: not known.
         known: Further fields of the record.
     """
     ended_ns = ended_ns or time.time_ns()
     return Interaction(
-        **{"id": uuid.uuid4().hex} | known,
+        **known,
+        id=text_in(id) or uuid.uuid4().hex,
         query="",
         chunks=(),
         answer="",
@@ -386,14 +344,6 @@ def status_in(value: Any) -> Status:
     """Return how an interaction ended; `ok` where that is none of the known ways."""
     text = text_in(value)
     return next((status for status in _STATUSES if status == text), "ok")
-
-
-def getattr_of(value: Any, name: str) -> Any:
-    """Return an attribute of anybody's object; None if it cannot be had."""
-    try:
-        return getattr(value, name, None)
-    except Exception:  # noqa: BLE001 - a property of anybody's
-        return None
 
 
 _QDRANT_ID: Final = "_id"
@@ -463,8 +413,6 @@ _OUTPUT_TOKENS = (
 
 def score_of(metadata: Mapping[str, Any]) -> float | None:
     """Return the score that retrievers write into a document's metadata; None: there is none."""
-    if not metadata:
-        return None
     return next((s for key in _SCORE_KEYS if (s := finite(metadata.get(key))) is not None), None)
 
 
@@ -474,8 +422,6 @@ def usage_of(counts: Any) -> Usage:
     Input tokens include those that came out of a cache, or went into it: where a provider counts
     these apart, they are added.
     """
-    if counts is None or (type(counts) is dict and not counts):  # as where nobody counts
-        return Usage()
     input_tokens = _counted(counts, _INPUT_TOKENS)
     if input_tokens is None:
         input_tokens = _counted(counts, _UNCACHED_TOKENS)
@@ -526,8 +472,6 @@ _FINISH_REASONS: Final = ("finish_reason", "stop_reason", "done_reason")
 
 def finish_reason_of(reply: Any) -> str:
     """Return why a model stopped, as a provider's reply says, a mapping or an object; else ""."""
-    if reply is None or (type(reply) is dict and not reply):
-        return ""
     choices = member_in(reply, "choices")
     for holder in (reply, *(choices[:1] if isinstance(choices, list | tuple) else ())):
         for name in _FINISH_REASONS:

@@ -7,28 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ragmonitor.cli.options import CompareOptions
-from ragmonitor.cli.score import (
-    BAD_LINES_SHOWN,
-    cost_text,
-    load_plugins_and_embedding,
-    scorer_for,
-)
-from ragmonitor.cli.terminal import (
-    FINE,
-    SOMETHING_WRONG,
-    print_json,
-    print_table,
-    progress,
-    say,
-)
+from ragmonitor.cli.score import BAD_LINES_SHOWN, cost_text, load_plugins_and_embedding, scorer_for
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, print_table, progress, say
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import read_file
 from ragmonitor.records import Report, Scored, evaluator_name
 from ragmonitor.runtime.errors import InputError
-from ragmonitor.stats.paired import Difference, paired_difference
+from ragmonitor.stats.paired import paired_difference
+
+MIN_PAIRS: Final = 10
 
 Side = tuple[list[Report], int]
 """The reports on one of the two files, and the number of its lines that cannot be read."""
@@ -49,7 +39,7 @@ def run(options: CompareOptions) -> int:
     if not pairs:
         raise InputError(f"{' and '.join(files)} have no question in common")
     without_partner = [len(reports) - len(pairs) for reports, _ in sides]
-    found = differences(pairs)
+    rows = [_row(name, scores) for name, scores in pairs_of_scores(pairs).items()]
     if options.json_output:
         print_json(
             {
@@ -62,18 +52,20 @@ def run(options: CompareOptions) -> int:
                 "bad_lines": sum(bad_lines for _, bad_lines in sides),
                 "judge_calls": scorer.usage.calls,
                 "judge_cost_usd": round(scorer.usage.cost_usd, 6),
-                "evaluators": [_row(name, each) for name, each in found.items()],
+                "evaluators": rows,
             }
         )
     else:
         columns = ("evaluator", "pairs", "before", "after", "difference", "95 % interval")
-        print_table(columns, (_cells(name, each) for name, each in found.items()))
+        print_table(columns, map(_cells, rows))
         say(
             f"before: {options.before}; after: {options.after}; judge {scorer.judge.identity}\n"
             f"pairs of answers to one question: {len(pairs)}; without a partner: "
             f"{without_partner[0]} before, {without_partner[1]} after\n"
             "* more than chance: the interval leaves out 0"
         )
+        if len(pairs) < MIN_PAIRS:
+            say(f"fewer than {MIN_PAIRS} pairs decide nothing: compare more answers")
         if scorer.budget is not None:
             say(cost_text(scorer, scorer.budget))
     is_wrong = False
@@ -85,18 +77,15 @@ def run(options: CompareOptions) -> int:
     return SOMETHING_WRONG if is_wrong else FINE
 
 
-async def _sides(scorer: Scorer, files: Iterable[str]) -> list[Side]:
-    try:
-        await scorer.prepare()
+async def _sides(scorer: Scorer, files: Sequence[str]) -> list[Side]:
+    async with scorer:
         return [await _side(scorer, file) for file in files]
-    finally:
-        await scorer.close()
 
 
 async def _side(scorer: Scorer, file: str) -> Side:
     reports: list[Report] = []
-    bad_lines, name = 0, Path(file).name
-    with progress(lambda: f"scoring {name}: {len(reports)} answers") as advance:
+    bad_lines = 0
+    with progress(lambda: f"scoring {Path(file).name}: {len(reports)} answers") as advance:
         async with aclosing(scorer.outcomes(read_file(file))) as outcomes:
             async for outcome in outcomes:
                 if outcome.report is not None:
@@ -128,8 +117,10 @@ def _by_question(reports: Iterable[Report]) -> dict[tuple[str, int], Report]:
     return found
 
 
-def differences(pairs: Sequence[tuple[Report, Report]]) -> dict[str, Difference | None]:
-    """Return the difference of each evaluator's means, the second less the first."""
+def pairs_of_scores(
+    pairs: Sequence[tuple[Report, Report]],
+) -> dict[str, list[tuple[float, float]]]:
+    """Return the scores of each evaluator on both sides, where both have one."""
     scores: dict[str, list[tuple[float, float]]] = {}
     for before, after in pairs:
         first, second = _scores(before), _scores(after)
@@ -137,7 +128,7 @@ def differences(pairs: Sequence[tuple[Report, Report]]) -> dict[str, Difference 
             both = scores.setdefault(name, [])
             if name in first and name in second:
                 both.append((first[name], second[name]))
-    return {name: paired_difference(both) for name, both in scores.items()}
+    return scores
 
 
 def _scores(report: Report) -> dict[str, float]:
@@ -145,7 +136,8 @@ def _scores(report: Report) -> dict[str, float]:
     return {evaluator_name(each.evaluator): each.score for each in scored}
 
 
-def _row(name: str, paired: Difference | None) -> dict[str, Any]:
+def _row(name: str, scores: Sequence[tuple[float, float]]) -> dict[str, Any]:
+    paired = paired_difference(scores)
     if paired is None:
         return {"evaluator": name, "pairs": 0}
     means = ("first_mean", "second_mean", "difference", "lower", "upper")
@@ -154,14 +146,14 @@ def _row(name: str, paired: Difference | None) -> dict[str, Any]:
     return {"evaluator": name, "pairs": paired.pairs} | rounded | is_told_apart
 
 
-def _cells(name: str, paired: Difference | None) -> tuple[str, ...]:
-    if paired is None:
-        return name, "0", "-", "-", "-", "-"
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    if not row["pairs"]:
+        return row["evaluator"], "0", "-", "-", "-", "-"
     return (
-        name,
-        str(paired.pairs),
-        f"{paired.first_mean:.3f}",
-        f"{paired.second_mean:.3f}",
-        f"{paired.difference:+.3f}",
-        f"{paired.lower:+.3f} to {paired.upper:+.3f} {'*' if paired.is_told_apart else ' '}",
+        row["evaluator"],
+        str(row["pairs"]),
+        f"{row['first_mean']:.3f}",
+        f"{row['second_mean']:.3f}",
+        f"{row['difference']:+.3f}",
+        f"{row['lower']:+.3f} to {row['upper']:+.3f} {'*' if row['is_told_apart'] else ' '}",
     )

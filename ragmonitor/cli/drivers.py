@@ -6,11 +6,12 @@ The core imports no framework. `ragmonitor-langchain` adds `langchain` to the gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Protocol, cast
 
 from ragmonitor.monitor import Monitor
+from ragmonitor.records import Chunk
 from ragmonitor.runtime.errors import RagMonitorError
 
 GROUP = "ragmonitor.drivers"
@@ -22,24 +23,9 @@ class MissingDriverError(RagMonitorError):
     """The integration of a framework is not installed; the message names the command."""
 
 
-class Application(Protocol):
-    """A RAG application that was built with a framework's own parts."""
-
-    attributes: Mapping[str, str]
-    """The attributes of the interactions that follow, given in the framework's own way; empty at
-    first."""
-
-    def ask(self, query: str) -> str:
-        """Return the answer."""
-        ...
-
-    def stream(self, query: str) -> Iterator[str]:
-        """Return the answer, piece by piece."""
-        ...
-
-    async def aask(self, query: str) -> str:
-        """Return the answer."""
-        ...
+Application = Callable[[str, Mapping[str, str]], Iterable[str]]
+"""A RAG application: gives the answer to a question, piece by piece. It is also told the attributes
+of the interaction, which the framework hands on in its own way."""
 
 
 class Driver(Protocol):
@@ -58,18 +44,16 @@ class Driver(Protocol):
 
     def application(
         self,
-        documents: Mapping[str, str],
+        search: Callable[[str], Sequence[Chunk]],
         prompt: str,
         respond: Callable[[str], str],
-        embed: Callable[[str], list[float]],
     ) -> Application:
-        """Return a RAG application over documents.
+        """Return a RAG application of the framework's retriever, prompt and model.
 
         Args:
-            documents: Text by name; chunked, embedded and retrieved by the framework's parts.
+            search: From a question to chunks, best first.
             prompt: Holds `{context}` and `{question}`.
             respond: The model: takes the filled prompt, returns the answer.
-            embed: Returns a text's vector; always of the same length.
         """
         ...
 

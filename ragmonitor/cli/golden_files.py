@@ -7,18 +7,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import GenerateOptions, MineOptions
 from ragmonitor.cli.terminal import (
     FINE,
+    INTERRUPTED,
     SOMETHING_WRONG,
+    interruptible,
     print_json,
     progress,
     say,
     usage_text,
 )
 from ragmonitor.goldens import read_goldens
-from ragmonitor.goldens.generating import Generation, PaidModel, generate
+from ragmonitor.goldens.generating import Generator
 from ragmonitor.goldens.golden import Golden, add_goldens
 from ragmonitor.goldens.mining import mine, read_reports
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
@@ -49,14 +50,12 @@ def generate_from_documents(options: GenerateOptions) -> int:
         budget_tokens=options.budget_tokens,
         api_base=options.api_base,
     )
-    model = PaidModel(KeepingJudge(scorer.judge, replies_of(output)), scorer.budget)
-    result = Generation()
+    judge = KeepingJudge(scorer.judge, replies_of(output))
+    made = Generator(source.chunks, judge, scorer.budget, known)
 
-    def progressed(now: Generation) -> None:
+    def progressed() -> None:
         """Add the new questions to what stands in the file by now; others may review it."""
-        nonlocal result
-        result = now
-        new = [golden for golden in now.goldens if golden.id not in written]
+        new = [golden for golden in made.goldens if golden.id not in written]
         if new:
             with file_errors(output):
                 add_goldens(output, new)
@@ -64,67 +63,60 @@ def generate_from_documents(options: GenerateOptions) -> int:
         advance()
 
     async def make() -> None:
-        await scorer.prepare()
-        with interruptible(model.stopping):
-            try:
-                await generate(
-                    source.chunks, options.count, model, known=known, progressed=progressed
-                )
-            finally:
-                await scorer.close()
+        async with scorer:
+            with interruptible(made.stopping):
+                await made.run(options.count, progressed)
 
     is_interrupted = False
-    with progress(lambda: f"making questions: {len(result.goldens)} kept") as advance:
+    with progress(lambda: f"making questions: {len(made.goldens)} kept") as advance:
         try:
             asyncio.run(make())
         except (KeyboardInterrupt, asyncio.CancelledError):
             is_interrupted = True
-    _report(options, source, result, model)
-    if is_interrupted or model.stopping.is_set():
+    _report(options, source, made)
+    if is_interrupted or made.stopping.is_set():
         say("interrupted; the same command goes on from here")
         return INTERRUPTED
-    return FINE if len(result.goldens) >= options.count else SOMETHING_WRONG
+    return FINE if len(made.goldens) >= options.count else SOMETHING_WRONG
 
 
 def _known(output: Path) -> list[Golden]:
     return read_goldens(output) if output.exists() else []
 
 
-def _report(
-    options: GenerateOptions, source: SourceChunks, result: Generation, model: PaidModel
-) -> None:
+def _report(options: GenerateOptions, source: SourceChunks, made: Generator) -> None:
     """Say what was made, what it cost, and why there is no more."""
     if options.json_output:
         print_json(
             {
                 "output": str(options.output),
                 "wanted": options.count,
-                "kept": len(result.goldens),
-                "kinds": {kind: dict(counts) for kind, counts in result.counts.items()},
+                "kept": len(made.goldens),
+                "kinds": {kind: dict(counts) for kind, counts in made.counts.items()},
                 "left_out": source.problems,
-                "usage": asdict(model.usage),
-                "is_budget_spent": model.is_budget_spent,
-                "failure": result.failure,
+                "usage": asdict(made.usage),
+                "is_budget_spent": made.is_budget_spent,
+                "failure": made.failure,
             }
         )
         return
     for problem in source.problems[:PROBLEMS_SHOWN]:
         say(f"left out: {problem}")
-    for kind, counts in sorted(result.counts.items()):
+    for kind, counts in sorted(made.counts.items()):
         say(f"{kind}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
     say(
-        f"{len(result.goldens)} of {options.count} questions, from {len(source.chunks)} chunks; "
-        f"{usage_text(model.usage)} in all"
-        + (f"; written to {options.output}" if result.goldens else "")
+        f"{len(made.goldens)} of {options.count} questions, from {len(source.chunks)} chunks; "
+        f"{usage_text(made.usage)} in all"
+        + (f"; written to {options.output}" if made.goldens else "")
     )
-    if result.failure:
-        say(f"ended early: {result.failure}; the same command goes on from here")
-    elif model.is_budget_spent:
+    if made.failure:
+        say(f"ended early: {made.failure}; the same command goes on from here")
+    elif made.is_budget_spent:
         say(
             "what is left of the budget may not cover another call; the same command with a "
             "larger one goes on from here"
         )
-    elif len(result.goldens) < options.count and not model.stopping.is_set():
+    elif len(made.goldens) < options.count and not made.stopping.is_set():
         say("these documents give no more such questions; give more documents")
 
 

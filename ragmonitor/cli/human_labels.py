@@ -5,20 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from ragmonitor.cli.options import RateOptions, SampleOptions
-from ragmonitor.cli.terminal import (
-    FINE,
-    SOMETHING_WRONG,
-    print_json,
-    print_table,
-    say,
-)
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, print_table, say
 from ragmonitor.export import is_feedback
 from ragmonitor.records import Estimate, is_builtin
 from ragmonitor.runtime.errors import InputError, file_errors
@@ -64,8 +57,6 @@ def sample(options: SampleOptions) -> int:
     )
     if bad_lines:
         say(f"{bad_lines} lines of {reports} are no reports")
-    if len(drawn) < options.count:
-        say(f"there are no more: {options.count} were asked for")
     if len({answer.judged for answer in drawn}) == 1:
         say("all have the same verdict: a corrected rate needs labels of both kinds")
     say(f"write yes or no into the column human, then: ragmonitor labels rate {output}")
@@ -114,7 +105,6 @@ def _verdict(line: Any) -> tuple[str, Label | None]:
         interaction_id=str(line["id"]),
         judged=float(score) >= 0.5,
         human=None,
-        at_s=datetime.fromisoformat(line["time"]).timestamp(),
         chance=min(1.0, float(line.get("chance", 1.0))),
     )
 
@@ -146,12 +136,11 @@ def _draw_key(name: str) -> bytes:
 def _rows(path: Path, drawn: Sequence[Label]) -> list[dict[str, object]]:
     """Return the rows of the CSV, with the texts. Raises `InputError`: there are none."""
     wanted = {label.interaction_id for label in drawn}
+    values = (row.value for row in Table(path) if not is_feedback(row.value))
     lines = {
-        str(row.value["id"]): row.value
-        for row in Table(path)
-        if isinstance(row.value, dict)
-        and row.value.get("id") in wanted
-        and not is_feedback(row.value)
+        str(value["id"]): value
+        for value in values
+        if isinstance(value, dict) and value.get("id") in wanted
     }
     rows: list[dict[str, object]] = []
     for label in drawn:
@@ -161,28 +150,20 @@ def _rows(path: Path, drawn: Sequence[Label]) -> list[dict[str, object]]:
                 f"{path} holds no texts that people could read: it was written without them "
                 "(setting content)"
             )
-        rows.append(
-            {
-                "id": label.interaction_id,
-                "question": _cut(str(line.get("question", "")), MAX_CELL),
-                "answer": _cut(line["answer"], MAX_CELL),
-                "chunks": _chunks(line.get("contexts")),
-                "sealed": seal(label),
-            }
-        )
+        chunks = (f"[{n}] {text}" for n, text in enumerate(line.get("contexts") or (), 1))
+        texts = {
+            "question": str(line.get("question", "")),
+            "answer": line["answer"],
+            "chunks": "\n\n".join(chunks),
+        }
+        cells = {
+            name: text
+            if len(text) <= MAX_CELL
+            else f"{text[:MAX_CELL]}… [cut: {len(text) - MAX_CELL} characters]"
+            for name, text in texts.items()
+        }
+        rows.append({"id": label.interaction_id, **cells, "sealed": seal(label)})
     return rows
-
-
-def _chunks(contexts: object) -> str:
-    """Return the chunks, numbered; cut only as a cell needs: what is cut away looks unsupported."""
-    texts = [str(text) for text in contexts] if isinstance(contexts, list) else []
-    most = MAX_CELL // max(1, len(texts)) - 50
-    shown = (f"[{n}] {_cut(text, max(100, most))}" for n, text in enumerate(texts, 1))
-    return _cut("\n\n".join(shown), MAX_CELL)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}… [cut: {len(text) - most} characters]"
 
 
 # --- rate -----------------------------------------------------------------------------------------
@@ -205,11 +186,11 @@ def rate(options: RateOptions) -> int:
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
     rate = corrected(judged, labels)
-    shares: Mapping[str, tuple[str, str, Estimate | None]] = {
-        "judged_rate": ("judged hallucinated", f"{answers:,} answers", judged),
-        "ppv": ("... and people agree (PPV)", _labels(precision), precision),
-        "for": ("judged fine, and people do not agree (FOR)", _labels(omission), omission),
-        "corrected_rate": ("corrected rate", f"{len(labels):,} labels", rate),
+    shares: Mapping[str, tuple[str, int, Estimate | None]] = {
+        "judged_rate": ("judged hallucinated", answers, judged),
+        "ppv": ("... and people agree (PPV)", _judged_n(precision), precision),
+        "for": ("judged fine, and people do not agree (FOR)", _judged_n(omission), omission),
+        "corrected_rate": ("corrected rate, by labels", len(labels), rate),
     }
     if options.json_output:
         print_json(
@@ -222,12 +203,12 @@ def rate(options: RateOptions) -> int:
         )
         return SOMETHING_WRONG if rate is None else FINE
     print_table(
-        ("", "of", "share", "95 % interval"),
+        ("", "answers", "share", "95 % interval"),
         (
-            (name, of, f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
+            (name, f"{n:,}", f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
             if share
-            else (name, of, "-", "-")
-            for name, of, share in shares.values()
+            else (name, f"{n:,}", "-", "-")
+            for name, n, share in shares.values()
         ),
     )
     if precision is None or omission is None:
@@ -265,8 +246,8 @@ def _judged_rate(rows: Sequence[Label]) -> tuple[Estimate, int]:
     return Estimate(mean=mean, lower=lower, upper=upper, effective_n=effective_n), answers
 
 
-def _labels(share: Estimate | None) -> str:
-    return f"{0 if share is None else round(share.judged):,} labels"
+def _judged_n(share: Estimate | None) -> int:
+    return 0 if share is None else round(share.judged)
 
 
 def _interval(share: Estimate | None) -> dict[str, float] | None:

@@ -3,6 +3,7 @@
 Typer reads the annotations, so they are not postponed.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -95,6 +96,16 @@ class ScoreOptions(ScoringOptions):
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
     ] = False
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=256,
+            show_default=False,
+            help="Processes of the built-in judge, from 500 rows on (default: the CPUs, at most "
+            "4).",
+        ),
+    ] = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,10 +433,6 @@ class RolloutOptions:
         str, typer.Option(help="How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
     ] = "30m"
     address: AddressOption = None
-    accept: Annotated[
-        Literal["better", "equivalent", "undecided"],
-        typer.Option(help="The least decision that ends with exit code 0, as all better ones do."),
-    ] = "better"
     json_output: JsonOption = False
 
 

@@ -8,24 +8,17 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from ragmonitor.causes.versions import VersionDifference
-from ragmonitor.cli.monitor_client import address, numbers
+from ragmonitor.cli.monitor_client import RunningMonitor
 from ragmonitor.cli.options import RolloutOptions
-from ragmonitor.cli.terminal import FINE, print_json, say
+from ragmonitor.cli.terminal import print_json, say
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.durations import duration_s
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.stats.comparison import Decision
 
 EXIT: Final[dict[Decision, int]] = {"better": 0, "equivalent": 3, "worse": 4, "undecided": 5}
-_ACCEPTED: Final[tuple[Decision, ...]] = ("better", "equivalent", "undecided")
-"""Best first."""
 EVERY_S: Final = 10.0
 """Between two looks."""
-
-
-def is_accepted(decision: Decision, least: Decision) -> bool:
-    """Return whether a decision is at least as good as the least one that is accepted."""
-    return decision in _ACCEPTED[: _ACCEPTED.index(least) + 1]
 
 
 def run(
@@ -46,10 +39,11 @@ def run(
     """
     if options.candidate == options.baseline:
         raise InputError(f"--candidate and --baseline are both {options.candidate!r}")
-    timeout_s, url = duration_s(options.timeout, "--timeout"), address(options.address)
+    timeout_s = duration_s(options.timeout, "--timeout")
+    monitor = RunningMonitor(options.address)
     began, last_shown = clock(), ""
     while True:
-        found, why = _look(url, options)
+        found, why = _look(monitor, options)
         decision = "undecided" if found is None else found.decision(options.max_worse)
         waited_s = clock() - began
         if decision != "undecided" or waited_s >= timeout_s:
@@ -58,7 +52,7 @@ def run(
             say(f"waiting: {why}")
         last_shown = why
         wait(min(EVERY_S, timeout_s - waited_s))
-    exit_code = FINE if is_accepted(decision, options.accept) else EXIT[decision]
+    exit_code = EXIT[decision]
     if options.json_output:
         asked = ("service", "by", "candidate", "baseline", "signal", "max_worse")
         print_json(
@@ -78,10 +72,10 @@ def run(
     return exit_code
 
 
-def _look(url: str, options: RolloutOptions) -> tuple[VersionDifference | None, str]:
+def _look(monitor: RunningMonitor, options: RolloutOptions) -> tuple[VersionDifference | None, str]:
     """Return the difference that is served, and why there may be no decision yet."""
     try:
-        found = _difference(url, options)
+        found = _difference(monitor, options)
     except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, str(error)
     if found is not None:
@@ -92,11 +86,13 @@ def _look(url: str, options: RolloutOptions) -> tuple[VersionDifference | None, 
     )
 
 
-def _difference(url: str, options: RolloutOptions) -> VersionDifference | None:
+def _difference(monitor: RunningMonitor, options: RolloutOptions) -> VersionDifference | None:
     """Return the difference that a monitor serves. All that share its store serve the same."""
-    record = next((each for each in numbers(url) if each.get("service") == options.service), None)
+    record = next(
+        (each for each in monitor.numbers() if each.get("service") == options.service), None
+    )
     if record is None:
-        raise InputError(f"{shown(url)} serves no service {options.service!r}")
+        raise InputError(f"{shown(monitor.url)} serves no service {options.service!r}")
     wanted = options.by, options.signal, {options.candidate, options.baseline}
     for served in record.get("records", {}).get("versions", ()):
         each = VersionDifference(**served)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Final
 
 import typer
@@ -21,12 +21,13 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 def run(options: RulesOptions) -> int:
-    """Print or write the rules and return the exit code.
+    """Print or write the rules, the command that makes them first; return the exit code.
 
     Raises:
         RagMonitorError: An option cannot be read, or the file cannot be written.
     """
-    text = written(options)
+    command = shlex.join(["ragmonitor", *sys.argv[1:]])
+    text = f"# Written by: {command}\n# Change the options, not the file.\n{written(options)}"
     if options.output is None or str(options.output) == "-":
         typer.echo(text, nl=False)
         return FINE
@@ -37,32 +38,13 @@ def run(options: RulesOptions) -> int:
 
 
 def written(options: RulesOptions) -> str:
-    """Return the whole text, the command that makes it first.
+    """Return the rules as YAML.
 
     Raises:
         RagMonitorError: An option cannot be read.
     """
     rules = rule_options(options)
-    content = rule_file(rules) if options.form == "prometheus" else manifest(rules)
-    return (
-        f"# Written by: {command(options)}\n# Change the options, not the file.\n{as_yaml(content)}"
-    )
-
-
-def command(options: RulesOptions) -> str:
-    """Return the command line that gives the same rules."""
-    words = ["ragmonitor", "rules"]
-    for field in fields(options):
-        value = getattr(options, field.name)
-        if value == field.default or field.name == "output":
-            continue
-        flag = "--format" if field.name == "form" else f"--{field.name.replace('_', '-')}"
-        if value is True:
-            words.append(flag)
-        else:
-            for word in value if isinstance(value, list) else [value]:
-                words += [flag, str(word)]
-    return shlex.join(words)
+    return as_yaml(rule_file(rules) if options.form == "prometheus" else manifest(rules))
 
 
 def rule_options(options: RulesOptions) -> RuleOptions:

@@ -2,6 +2,7 @@
 
 A connection is open for `REQUEST_TIMEOUT_S` at most, whatever its client does, and there are at
 most `MAX_CONNECTIONS` at once: clients cannot take threads and descriptors of the host without end.
+Where all are taken, the oldest that has shown no request, and no right to one, makes room.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ class HttpServer(ThreadingHTTPServer):
         self.count = count
         self.max_body_bytes = max_body_bytes
         self.connections: dict[socket.socket, float] = {}
-        """The open ones, and when each began."""
+        """The open ones, the oldest first, and when each began."""
+        self.at_work: set[socket.socket] = set()
+        """Those whose request is admitted: the others make room for newcomers."""
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
@@ -120,27 +123,33 @@ class HttpServer(ThreadingHTTPServer):
         self.server_name, self.server_port = self._host, int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread; one too many is closed."""
-        if len(self.connections) >= MAX_CONNECTIONS:
-            self.count("too_many")
-            self.shutdown_request(request)
-            return
+        """Give a connection a thread; of too many the oldest without a request is closed."""
         self.connections[request] = time.monotonic()
-        super().process_request(request, client_address)
+        if len(self.connections) > MAX_CONNECTIONS:
+            silent = (each for each in list(self.connections) if each not in self.at_work)
+            self._end(next(silent), "too_many")
+        if request in self.connections:
+            super().process_request(request, client_address)
+        else:
+            super().shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection: it is answered, or the host has no thread left."""
         self.connections.pop(request, None)
+        self.at_work.discard(request)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """End the connections whose time is over; the library calls this twice a second."""
         for connection, began_s in list(self.connections.items()):
             if time.monotonic() - began_s > REQUEST_TIMEOUT_S:
-                self.connections.pop(connection, None)
-                self.count("too_slow")
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)  # its thread wakes
+                self._end(connection, "too_slow")
+
+    def _end(self, connection: socket.socket, why: Rejection) -> None:
+        self.connections.pop(connection, None)
+        self.count(why)
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)  # its thread wakes
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing, unlike the library: the client has gone, or there is no thread."""
@@ -161,6 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
+        self.server.at_work.add(self.connection)
         self._send(self.server.computed(lambda: self.server.answer(self.path, self.headers)))
 
     def do_POST(self) -> None:
@@ -173,6 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refusal)
             self._linger()
             return
+        self.server.at_work.add(self.connection)
         body = self._body()
         if body is not None:
             self._send(self.server.computed(lambda: receive(self.path, self.headers, body)))

@@ -4,6 +4,8 @@ A question counts only once it was checked, in calls that see nothing of what th
 the chunk and without the reference answer, does the answer follow from it; and does it say the same
 as the reference answer. One question in `UNANSWERED_EVERY` is to be unanswerable: its own chunk,
 and those of all documents that are written most like the question, must be silent on it.
+The instructions stand in the frame of a judge's further questions (`InteractionAsker`): all that
+comes from documents is bordered, and data.
 """
 
 from __future__ import annotations
@@ -12,22 +14,16 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle, islice, zip_longest
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
-from ragmonitor.goldens.golden_prompts import (
-    COMPARE,
-    READ,
-    WRITE_ANSWERED,
-    WRITE_UNANSWERED,
-    Task,
-)
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges.kept_replies import KeepingJudge
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage
-from ragmonitor.runtime.errors import JudgeError, RagMonitorError, SettingsError
+from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.protocols import Section
 from ragmonitor.sampling import RunBudget
 
 UNANSWERED_EVERY: Final = 5
@@ -44,59 +40,126 @@ MAX_TRIES: Final = 4
 SEARCHED: Final = 6
 """Chunks of all documents, beside its own, that must be silent on an unanswerable question."""
 
-DropReason = Literal[
-    "nothing_to_ask",  # the model found nothing of this kind in the chunk
-    "unreadable",  # a reply of the model had not the fields that were asked for
-    "duplicate",
-    "not_answerable",  # its chunk alone does not answer it
-    "different_answer",  # the answer that the chunk gives is not the reference answer
-    "answerable",  # the documents do answer what was to be unanswerable
-    "judge_failed",  # the model gave nothing; another run tries again
-]
-"""Why a question was not kept."""
+
+# --- what the model is asked ----------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class Generation:
-    """The result of one run, or of a run and those that it went on with."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One kind of question to the model."""
 
-    goldens: list[Golden] = field(default_factory=list)
-    counts: dict[GoldenKind, Counter[str]] = field(default_factory=dict)
-    """By kind: how many were kept, under `kept`, and how many dropped, by `DropReason`."""
-    failure: str = ""
-    """Why it ended early, where the model gave nothing any more."""
+    instructions: str
+    fields: Mapping[str, str]
+    shown: tuple[Section, ...]
+
+
+_WRITE: Final = """\
+Write one question that a user of an assistant over these documents would type, and its answer, \
+both in the language of the CHUNKS. {kind}
+The user has not seen the CHUNKS: the question names what it is about and never says "the text", \
+"the chunk" or "this document". It can be understood in one way only. It cannot be answered from \
+general knowledge: ask for what these documents alone say. At most 40 words (60 Chinese \
+characters); the answer at most 60 words, as short as it can be, and nothing in it that the CHUNKS \
+do not say.
+If the CHUNKS hold nothing to ask so, reply with an empty question."""
+_WRITTEN: Final = {
+    "question": "a text: the question; empty: there is none",
+    "answer": "a text: the answer; empty for a question that cannot be answered",
+}
+
+WRITE_ANSWERED: Final = Task(
+    instructions=_WRITE.format(kind="It asks for one fact that chunk C1 states."),
+    fields=_WRITTEN,
+    shown=("chunks",),
+)
+WRITE_UNANSWERED: Final = Task(
+    instructions=_WRITE.format(
+        kind="It asks for a detail that belongs to the subject of chunk C1, that a user would "
+        "expect there, and that the CHUNKS do not give, not even in part."
+    ),
+    fields=_WRITTEN,
+    shown=("chunks",),
+)
+READ: Final = Task(
+    instructions="Answer the QUESTION from the CHUNKS alone, not from what you know, and in the "
+    "language of the QUESTION.",
+    fields={
+        "says": '"answered" if the CHUNKS answer all of it, be it with a no; "absent" if they lack '
+        "the answer or a part of it",
+        "reply": "a text: the answer from the CHUNKS; else empty",
+    },
+    shown=("chunks", "question"),
+)
+COMPARE: Final = Task(
+    instructions="Compare the ANSWER to the QUESTION with the REFERENCE answer.",
+    fields={
+        "same": "true if they say the same of what is asked; other words, more or fewer details "
+        "beside it do not matter",
+    },
+    shown=("question", "answer", "reference"),
+)
+
+
+# --- the generator --------------------------------------------------------------------------------
 
 
 class _DroppedError(Exception):
-    def __init__(self, reason: DropReason) -> None:
+    """A question was not kept."""
+
+    def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class EndedError(RagMonitorError):
+class _EndedError(Exception):
     """Nothing was asked: the run is to end, or the next call might cost more than is left."""
 
 
-class PaidModel:
-    """The judge's model, asked about chunks and questions within the budget of all runs."""
+class Generator:
+    """Makes questions of documents by a judge's model, within the budget of all runs together.
 
-    def __init__(self, judge: KeepingJudge, budget: RunBudget | None) -> None:
+    | reason | why a question was dropped |
+    |---|---|
+    | `nothing_to_ask` | the model found nothing of this kind in the chunk |
+    | `unreadable` | a reply of the model had not the fields that were asked for |
+    | `duplicate` | another one says the same |
+    | `not_answerable` | its chunk alone does not answer it |
+    | `different_answer` | the answer that the chunk gives is not the reference answer |
+    | `answerable` | the documents do answer what was to be unanswerable |
+    | `judge_failed` | the model gave nothing; another run tries again |
+    """
+
+    def __init__(
+        self,
+        chunks: Sequence[ReferenceChunk],
+        judge: KeepingJudge,
+        budget: RunBudget | None,
+        known: Iterable[Golden] = (),
+    ) -> None:
         """Take what earlier runs have spent out of the budget.
 
         Args:
-            judge: Its `asker` is asked; it counts in the budget's unit.
+            chunks: Of all documents; not empty.
+            judge: Its `asker` writes and reads; it counts in the budget's unit.
             budget: For all runs together that share the file of replies; None: the judge is free.
+            known: Questions that are there already. One that is made again, by an earlier run's
+                replies, counts as made; others that say the same are dropped.
         """
-        self._judge = judge
-        self._run_budget = budget or RunBudget()
+        self.goldens: list[Golden] = []
+        """The questions that were kept, by this run and those that it goes on with."""
+        self.counts: dict[GoldenKind, Counter[str]] = {}
+        """By kind: how many were kept, under `kept`, and how many dropped, by reason."""
+        self.failure = ""
+        """Why it ended early, where the model gave nothing any more."""
         self.stopping = asyncio.Event()
         """Once it is set nothing further is asked; what is under way is waited for."""
-        self._run_budget.has_spent(self.usage)
-
-    @property
-    def name(self) -> str:
-        """The judge's name."""
-        return self._judge.identity.name
+        self._chunks, self._judge = chunks, judge
+        self._budget = budget or RunBudget()
+        self._budget.has_spent(self.usage)
+        self._near = GramIndex((each.text for each in chunks), by_rarity=True)
+        known = [*known]
+        self._known = {golden.id for golden in known}
+        self._made = GramIndex(map(_text_of, known))
 
     @property
     def usage(self) -> JudgeUsage:
@@ -106,17 +169,104 @@ class PaidModel:
     @property
     def is_budget_spent(self) -> bool:
         """Whether what is left of the budget may not cover another call."""
-        return self._run_budget.is_spent
+        return self._budget.is_spent
 
-    async def ask(self, task: Task, shown: Interaction) -> Mapping[str, Any]:
-        """Return the fields of the reply, from the file or from the model.
+    async def run(self, n: int, progressed: Callable[[], None] = lambda: None) -> None:
+        """Make questions until there are as many as wanted, or no more can be asked.
+
+        The budget is then spent, the model fails, the tries are used up, or the run is to end.
+
+        Args:
+            n: How many questions are wanted.
+            progressed: Called after each few questions.
 
         Raises:
-            EndedError: The run is to end, or the budget is spent.
             InputError: The file of replies cannot be written.
-            JudgeError: There is no usable reply.
             SettingsError: The judge cannot be asked.
         """
+        planned = islice(_planned(self._chunks), MAX_TRIES * n)
+        while len(self.goldens) < n and not (
+            self.is_budget_spent or self.failure or self.stopping.is_set()
+        ):
+            plans = [*islice(planned, min(CONCURRENCY, n - len(self.goldens)))]
+            if not plans:
+                break
+            outcomes = await asyncio.gather(*(self._tried(*plan) for plan in plans))
+            self.goldens += (each for each in outcomes if isinstance(each, Golden))
+            if all(isinstance(each, JudgeError) for each in outcomes):
+                self.failure = str(outcomes[-1])
+            progressed()
+
+    async def _tried(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden | JudgeError | None:
+        """Return a question, or how the judge failed; None: dropped, or nothing was asked."""
+        counts = self.counts.setdefault(kind, Counter())
+        try:
+            golden = await self._kept(chunk, kind)
+        except _EndedError:
+            return None
+        except _DroppedError as error:
+            counts[error.reason] += 1
+            return None
+        except JudgeError as error:
+            is_read = error.cause is Cause.UNREADABLE
+            counts["unreadable" if is_read else "judge_failed"] += 1
+            return None if is_read else error
+        counts["kept"] += 1
+        return golden
+
+    async def _kept(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
+        """Return a question that passed its checks. Raises why there is none."""
+        golden = await self._written(chunk, kind)
+        if golden.id in self._known:
+            self._known.remove(golden.id)  # a second time it is a duplicate
+            return golden
+        if self._made.similarity(_text_of(golden)) >= DUPLICATE_FROM:
+            raise _DroppedError("duplicate")
+        self._made.add(_text_of(golden))
+        await self._check(golden, chunk)
+        return golden
+
+    async def _written(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
+        is_answered = kind == "single_fact"
+        task = WRITE_ANSWERED if is_answered else WRITE_UNANSWERED
+        reply = await self._ask(task, _shown(chunks=[chunk]))
+        question, answer = _text(reply, "question"), _text(reply, "answer")
+        if not question:
+            raise _DroppedError("nothing_to_ask")
+        if is_answered and not answer:
+            raise _DroppedError("unreadable")
+        return Golden(
+            question=question,
+            answer=answer if is_answered else "",
+            chunks=(chunk,) if is_answered else (),
+            kind=kind,
+            source=f"generated:{self._judge.identity.name}",
+        )
+
+    async def _check(self, golden: Golden, chunk: ReferenceChunk) -> None:
+        chunks = [chunk]
+        if golden.expects_refusal:
+            near = self._near.nearest(golden.question, SEARCHED)
+            chunks += [c for at, _ in near if (c := self._chunks[at]) != chunk]
+        reply = await self._ask(READ, _shown(chunks=chunks, query=golden.question))
+        says, text = _text(reply, "says").lower(), _text(reply, "reply")
+        if says not in ("answered", "absent") or (says == "answered" and not text):
+            raise _DroppedError("unreadable")
+        if golden.expects_refusal:
+            if says == "answered":
+                raise _DroppedError("answerable")
+            return
+        if says == "absent":
+            raise _DroppedError("not_answerable")
+        shown = _shown(query=golden.question, answer=text, reference=golden.answer)
+        same = (await self._ask(COMPARE, shown)).get("same")
+        if not isinstance(same, bool):
+            raise _DroppedError("unreadable")
+        if not same:
+            raise _DroppedError("different_answer")
+
+    async def _ask(self, task: Task, shown: Interaction) -> Mapping[str, Any]:
+        """Return the fields of the reply, from the file or from the model."""
         nothing_read = Assessment(
             judge=self._judge.identity,
             language="en",
@@ -135,64 +285,12 @@ class PaidModel:
         if kept is not None:
             return kept
         cost = self._judge.expected_cost(shown)
-        if self.stopping.is_set() or not await self._run_budget.reserve(cost):
-            raise EndedError
+        if self.stopping.is_set() or not await self._budget.reserve(cost):
+            raise _EndedError
         try:
             return await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
         finally:
-            self._run_budget.refund(cost, asker.usage)
-
-
-async def generate(
-    chunks: Sequence[ReferenceChunk],
-    n: int,
-    model: PaidModel,
-    *,
-    known: Iterable[Golden] = (),
-    progressed: Callable[[Generation], None] = lambda _result: None,
-) -> Generation:
-    """Make questions until there are as many as wanted, or no more can be asked.
-
-    The budget is then spent, the model fails, the tries are used up, or the run is to end
-    (`PaidModel.stopping`).
-
-    Args:
-        chunks: Of all documents; not empty.
-        n: How many questions are wanted.
-        model: Who writes and reads.
-        known: Questions that are there already. One that is made again, by an earlier run's
-            replies, counts as made; others that say the same are dropped.
-        progressed: Called after each few questions.
-    """
-    result = Generation()
-    maker = _Maker(chunks, model, known)
-    planned = islice(_planned(chunks), MAX_TRIES * n)
-    while len(result.goldens) < n and not (
-        model.is_budget_spent or result.failure or model.stopping.is_set()
-    ):
-        plans = [*islice(planned, min(CONCURRENCY, n - len(result.goldens)))]
-        if not plans:
-            break
-        made = await asyncio.gather(*(maker.made(*plan) for plan in plans), return_exceptions=True)
-        for (_, kind), outcome in zip(plans, made, strict=True):
-            counts = result.counts.setdefault(kind, Counter())
-            if isinstance(outcome, Golden):
-                result.goldens.append(outcome)
-                counts["kept"] += 1
-            elif isinstance(outcome, _DroppedError):
-                counts[outcome.reason] += 1
-            elif isinstance(outcome, JudgeError):
-                counts["judge_failed" if _is_failure(outcome) else "unreadable"] += 1
-            elif not isinstance(outcome, EndedError):
-                raise outcome
-        if all(map(_is_failure, made)):
-            result.failure = str(made[-1])
-        progressed(result)
-    return result
-
-
-def _is_failure(outcome: object) -> bool:
-    return isinstance(outcome, JudgeError) and outcome.cause is not Cause.UNREADABLE
+            self._budget.refund(cost, asker.usage)
 
 
 def _planned(chunks: Sequence[ReferenceChunk]) -> Iterator[tuple[ReferenceChunk, GoldenKind]]:
@@ -208,72 +306,6 @@ def _planned(chunks: Sequence[ReferenceChunk]) -> Iterator[tuple[ReferenceChunk,
     order = [each for turn in zip_longest(*documents) for each in turn if each is not None]
     for number, chunk in enumerate(cycle(order), 1):
         yield chunk, "single_fact" if number % UNANSWERED_EVERY else "unanswerable"
-
-
-class _Maker:
-    """Writes and checks questions."""
-
-    def __init__(
-        self, chunks: Sequence[ReferenceChunk], model: PaidModel, known: Iterable[Golden]
-    ) -> None:
-        self._chunks = chunks
-        self._model = model
-        self._near = GramIndex((each.text for each in chunks), by_rarity=True)
-        known = [*known]
-        self._known = {golden.id for golden in known}
-        self._made = GramIndex(map(_text_of, known))
-
-    async def made(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
-        """Return a question that passed its checks. Raises why there is none."""
-        golden = await self._written(chunk, kind)
-        if golden.id in self._known:
-            self._known.remove(golden.id)  # a second time it is a duplicate
-            return golden
-        if self._made.similarity(_text_of(golden)) >= DUPLICATE_FROM:
-            raise _DroppedError("duplicate")
-        self._made.add(_text_of(golden))
-        await self._check(golden, chunk)
-        return golden
-
-    async def _written(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
-        is_answered = kind == "single_fact"
-        task = WRITE_ANSWERED if is_answered else WRITE_UNANSWERED
-        reply = await self._model.ask(task, _shown(chunks=[chunk]))
-        question, answer = _text(reply, "question"), _text(reply, "answer")
-        if not question:
-            raise _DroppedError("nothing_to_ask")
-        if is_answered and not answer:
-            raise _DroppedError("unreadable")
-        return Golden(
-            question=question,
-            answer=answer if is_answered else "",
-            chunks=(chunk,) if is_answered else (),
-            kind=kind,
-            source=f"generated:{self._model.name}",
-        )
-
-    async def _check(self, golden: Golden, chunk: ReferenceChunk) -> None:
-        chunks = [chunk]
-        if golden.expects_refusal:
-            near = self._near.nearest(golden.question, SEARCHED)
-            chunks += [c for at, _ in near if (c := self._chunks[at]) != chunk]
-        shown = _shown(chunks=chunks, query=golden.question)
-        reply = await self._model.ask(READ, shown)
-        says, text = _text(reply, "says").lower(), _text(reply, "reply")
-        if says not in ("answered", "absent") or (says == "answered" and not text):
-            raise _DroppedError("unreadable")
-        if golden.expects_refusal:
-            if says == "answered":
-                raise _DroppedError("answerable")
-            return
-        if says == "absent":
-            raise _DroppedError("not_answerable")
-        shown = _shown(query=golden.question, answer=text, reference=golden.answer)
-        same = (await self._model.ask(COMPARE, shown)).get("same")
-        if not isinstance(same, bool):
-            raise _DroppedError("unreadable")
-        if not same:
-            raise _DroppedError("different_answer")
 
 
 def _text_of(golden: Golden) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.long_evidence import spread
-from ragmonitor.judges.scrubbing import scrubbed
+from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import (
@@ -62,8 +62,6 @@ class _Model(NamedTuple):
     is_of_tokens: bool
 
 
-_Support = tuple[float, tuple[int, ...], tuple[str, ...]]
-"""The model's score that the evidence supports a sentence, from 0 to 1; the chunks; the words."""
 _TURN: Final = threading.Lock()
 """One input at a time: a second one would only share the same cores."""
 
@@ -145,30 +143,22 @@ class EncoderJudge:
         silent = {s.start for s in base.sentences or () if s.verdict is Verdict.NO_CLAIM}
         claims = [each for each in sentences if each.start not in silent]
         read = self._by_tokens if model.is_of_tokens else self._by_pairs
-        supports = (
-            dict(zip(claims, read(model, interaction, claims), strict=True)) if claims else {}
-        )
-        return replace(
-            base,
-            judge=self.identity,
-            sentences=tuple(self._verdict(each, supports.get(each)) for each in sentences),
-            risk=1 - min((share for share, _, _ in supports.values()), default=1.0),
-        )
+        found = dict(zip(claims, read(model, interaction, claims) if claims else (), strict=True))
+        risk = 1 - min((each.support or 0.0 for each in found.values()), default=1.0)
+        verdicts = tuple(found.get(each) or _verdict(each, Verdict.NO_CLAIM) for each in sentences)
+        return replace(base, judge=self.identity, sentences=verdicts, risk=risk)
 
-    def _verdict(self, sentence: Sentence, support: _Support | None) -> SentenceVerdict:
-        verdict = SentenceVerdict(
-            text=sentence.text, start=sentence.start, end=sentence.end, verdict=Verdict.NO_CLAIM
-        )
-        if support is None:
-            return verdict
-        share, chunks, words = support
+    def _judged(
+        self, claim: Sentence, share: float, chunks: Sequence[int], words: Sequence[str]
+    ) -> SentenceVerdict:
+        """Return the verdict by the model's score, with chunks or the words that lack support."""
         if share >= self._threshold:
-            return replace(verdict, verdict=Verdict.SUPPORTED, chunks=chunks, support=share)
-        return replace(verdict, verdict=Verdict.ABSENT, words=words, support=share)
+            return _verdict(claim, Verdict.SUPPORTED, chunks=tuple(chunks), support=share)
+        return _verdict(claim, Verdict.ABSENT, words=tuple(words), support=share)
 
     def _by_pairs(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
-    ) -> Iterator[_Support]:
+    ) -> Iterator[SentenceVerdict]:
         """Compare each sentence with each chunk, and with neighbours together."""
         chunks = [chunk.text for chunk in interaction.chunks]
         longest = max(estimate_tokens(claim.text) for claim in claims)
@@ -187,11 +177,11 @@ class EncoderJudge:
             order = sorted(by_chunk, key=lambda each: -by_chunk[each])
             bearing = [each for each in order if by_chunk[each] >= best / 2]
             # A claim that only several support together rests on two of them at least.
-            yield best, tuple(bearing or order[:2]), ()
+            yield self._judged(claim, best, bearing or order[:2], ())
 
     def _by_tokens(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
-    ) -> Iterator[_Support]:
+    ) -> Iterator[SentenceVerdict]:
         """Classify the whole answer at once, behind the question and as many chunks as fit."""
         answer, query = splitter.without_thoughts(interaction.answer), interaction.query
         room = model.window - estimate_tokens(answer) - estimate_tokens(_passages(query, [])) - 8
@@ -212,7 +202,7 @@ class EncoderJudge:
         for claim in claims:
             within = {span: s for span, s in best.items() if claim.start <= span[0] < claim.end}
             bad = sorted(span for span, score in within.items() if score < self._threshold)
-            yield min(within.values(), default=0.0), (), _words(answer, bad)
+            yield self._judged(claim, min(within.values(), default=0.0), (), _words(answer, bad))
 
     def _scores(self, model: _Model, pairs: Sequence[Pair]) -> list[Any]:
         scores: list[Any] = []
@@ -222,7 +212,7 @@ class EncoderJudge:
                     scores += model.supports(pairs[at : at + INPUTS_AT_ONCE])
                 except RuntimeError as error:  # `torch.OutOfMemoryError` is one
                     # Not `from error`: its frames hold tensors.
-                    raise self._failure(f"the model failed: {_in_a_line(error)}") from None
+                    raise self._failure(f"the model failed: {one_line_of(error)}") from None
         return scores
 
     def _loaded(self) -> _Model:
@@ -233,7 +223,7 @@ class EncoderJudge:
                 except MissingExtraError as error:
                     self._model = error
                 except (OSError, ValueError, RuntimeError, AssertionError) as error:
-                    self._model = self._failure(f"it cannot be loaded: {_in_a_line(error)}")
+                    self._model = self._failure(f"it cannot be loaded: {one_line_of(error)}")
             if isinstance(self._model, Exception):
                 raise self._model
             return self._model
@@ -242,8 +232,10 @@ class EncoderJudge:
         return JudgeError(self._name, problem, cause=cause)
 
 
-def _in_a_line(error: Exception) -> str:
-    return " ".join(scrubbed(str(error)).split())[:240]
+def _verdict(sentence: Sentence, verdict: Verdict, **details: Any) -> SentenceVerdict:
+    return SentenceVerdict(
+        text=sentence.text, start=sentence.start, end=sentence.end, verdict=verdict, **details
+    )
 
 
 def _load(name: str, device: str, options: Mapping[str, Any]) -> _Model:

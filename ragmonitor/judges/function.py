@@ -11,7 +11,7 @@ from typing import Any
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.provider import Completer, Completion, ProviderError
-from ragmonitor.judges.scrubbing import scrubbed
+from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.prices import Price
@@ -102,8 +102,8 @@ class FunctionCompleter(Completer):
             if limit.expired():
                 late = f"no reply within {within_s:.3g} s"
                 raise ProviderError(late, kind="timeout") from None
-            why = " ".join(scrubbed(str(error)).split())[:240]
-            raise ProviderError(f"{type(error).__name__}: {why}", kind="permanent") from None
+            why = f"{type(error).__name__}: {one_line_of(error)}"
+            raise ProviderError(why, kind="permanent") from None
         # Nobody counted its tokens: the reading estimates them.
         return Completion(text=reply, model="", is_cut=False, usage=JudgeUsage(calls=1))
 

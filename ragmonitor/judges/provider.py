@@ -1,4 +1,4 @@
-"""Calls a model, and its fallbacks, through litellm as it is.
+"""Calls a model, and its fallbacks, or a model of embeddings through litellm as it is.
 
 What a model refuses (a form of reply, a parameter) is left out from then on. litellm takes seconds
 to import: it is imported on first use, in a thread, and whatever we want of it is said per call.
@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.judges.judge_prompts import Prompt
-from ragmonitor.judges.scrubbing import scrubbed
+from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.records import Cause, JudgeUsage
-from ragmonitor.runtime.apart import apart
-from ragmonitor.runtime.errors import MissingExtraError, RagMonitorError
+from ragmonitor.runtime.apart import apart, run
+from ragmonitor.runtime.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import silenced
 from ragmonitor.runtime.prices import Price, litellm_entry, litellm_price
 
@@ -29,7 +29,6 @@ LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "httpx", "openai._base_client")
 _OF_THE_REQUEST: Final = frozenset({400, 413, 422})
 """Status codes of a provider that works and will not process this request."""
 _TRANSIENT: Final = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
-_MAX_DETAIL_CHARACTERS: Final = 240
 _MAX_TOKENS: Final = 1_000_000
 """A provider that counts more for one call is not believed."""
 _THINKING_TOKENS: Final = 4096
@@ -50,38 +49,26 @@ class Completion:
     usage: JudgeUsage
 
 
+@dataclass(eq=False, kw_only=True)
 class ProviderError(RagMonitorError):
     """A call gave no reply."""
 
-    def __init__(
-        self,
-        detail: str,
-        *,
-        kind: Literal[
-            "timeout", "transient", "permanent", "refused", "filtered", "forgone", "down"
-        ],
-        retry_after_s: float | None = None,
-        may_be_billed: bool = False,
-        unread: Completion | None = None,
-    ) -> None:
-        """Describe one failed call.
+    detail: str = field(kw_only=False)
+    """What happened, in one line, without keys."""
+    kind: Literal["timeout", "transient", "permanent", "refused", "filtered", "forgone", "down"]
+    """`transient`: the same call may succeed soon; `permanent`: no call will; `refused`: this one
+    will not, others may; `filtered`: so too, by the model or its provider because of what the texts
+    say; `forgone`: the same call without an option that it refused may; `down`: it was not made."""
+    retry_after_s: float | None = None
+    """When the provider wants to be asked again, if it said so."""
+    may_be_billed: bool = False
+    """The provider may have read the prompt and begun to reply, and told nobody how many tokens
+    that took."""
+    unread: Completion | None = None
+    """A whole reply that is not read; it costs what one that is read does."""
 
-        Args:
-            detail: What happened, in one line, without keys.
-            kind: `transient`: the same call may succeed soon; `permanent`: no call will;
-                `refused`: this one will not, others may; `filtered`: so too, by the model or its
-                provider because of what the texts say; `forgone`: the same call without an option
-                that it refused may; `down`: it was not made.
-            retry_after_s: When the provider wants to be asked again, if it said so.
-            may_be_billed: The provider may have read the prompt and begun to reply, and told
-                nobody how many tokens that took. A timeout always may be.
-            unread: A whole reply that is not read; it costs what one that is read does.
-        """
-        super().__init__(detail)
-        self.kind = kind
-        self.retry_after_s = retry_after_s
-        self.may_be_billed = may_be_billed or kind == "timeout"
-        self.unread = unread
+    def __str__(self) -> str:
+        return self.detail
 
     @property
     def cause(self) -> Cause:
@@ -221,12 +208,11 @@ class Provider(Completer):
                 response = await self._call(
                     "acompletion", model, options, messages=messages, num_retries=0, max_retries=0
                 )
+                return self._completion(response, model, calls)
             except ProviderError as error:
                 if error.kind != "forgone":
                     raise
                 calls += 1
-            else:
-                return self._completion(response, model, calls)
 
     async def _call(
         self, name: str, model: str, options: Mapping[str, Any], **arguments: Any
@@ -272,8 +258,10 @@ class Provider(Completer):
     def _address(self, model: str) -> dict[str, Any]:
         api_base = self._chain[model]
         key = self._api_key if model == self.model else None
-        if key is None and api_base is not None and _lacks_key(self._litellm, model):
-            key = "none"  # local servers want no key; the client library wants some
+        if key is None and api_base is not None:
+            with contextlib.suppress(Exception):  # of a model that it cannot place
+                if self._litellm.validate_environment(model=model).get("missing_keys"):
+                    key = "none"  # local servers want no key; the client library wants some
         return {"api_base": api_base, "api_key": key}
 
     def _options(self, model: str, room: int) -> dict[str, Any]:
@@ -318,7 +306,7 @@ class Provider(Completer):
         completion = Completion(text=text, model=model, is_cut=is_cut, usage=usage)
         refusal = _refusal(message)
         if finish == "content_filter" or refusal:
-            problem = f"the model refused (refusal): {self._one_line(refusal)}"
+            problem = f"the model refused (refusal): {one_line_of(refusal, key=self._api_key)}"
             if not refusal:
                 problem = "the provider filtered the reply (content_filter)"
             raise ProviderError(problem, kind="filtered", unread=completion)
@@ -329,7 +317,7 @@ class Provider(Completer):
     ) -> ProviderError:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
-        detail = f"{type(error).__name__}: {self._one_line(str(error))}"
+        detail = f"{type(error).__name__}: {one_line_of(error, key=self._api_key)}"
         if heard.refused:
             return ProviderError(heard.refused, kind="permanent", may_be_billed=True)
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
@@ -346,9 +334,61 @@ class Provider(Completer):
             return ProviderError(detail, kind="forgone")
         return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
 
-    def _one_line(self, text: str) -> str:
-        text = " ".join(scrubbed(text, key=self._api_key).split())
-        return text if len(text) <= _MAX_DETAIL_CHARACTERS else f"{text[:_MAX_DETAIL_CHARACTERS]}…"
+
+class LitellmEmbedding(Provider):
+    """Embeds texts by a model as litellm names it: `openai/text-embedding-3-small`.
+
+    It makes one call for all the texts of one score. No budget counts what it costs.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 15.0,
+    ) -> None:
+        """Import and call nothing yet.
+
+        Args:
+            model: As litellm names it.
+            api_base: Address of an OpenAI-compatible server.
+            api_key: The provider's; by default litellm finds it in the environment.
+            timeout_s: Per call.
+        """
+        super().__init__(model, timeout_s=timeout_s, api_base=api_base, api_key=api_key)
+
+    def __call__(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Return one vector per text, in order; shape (n_texts, n_dimensions). Waits for it.
+
+        Raises:
+            JudgeError: There is none.
+            MissingExtraError: litellm is not installed.
+        """
+        # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
+        # leaves a loop and a connection open behind it.
+        return run(self._embed(list(texts)))
+
+    async def _embed(self, texts: list[str]) -> list[Sequence[float]]:
+        await self.load()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                response: Any = await self._call(
+                    "aembedding", self.model, {}, input=texts, max_retries=1
+                )
+        except TimeoutError:
+            late = f"no vectors within {self._timeout_s:.3g} s"
+            raise JudgeError(self.model, late, cause=Cause.JUDGE_TIMEOUT) from None
+        except ProviderError as error:
+            raise JudgeError(self.model, str(error), cause=error.cause) from None
+        finally:
+            await self.close()
+        rows = sorted(response.data, key=lambda row: int(row["index"]))
+        if len(rows) != len(texts):
+            problem = f"{len(rows)} vectors for {len(texts)} texts"
+            raise JudgeError(self.model, problem, cause=Cause.JUDGE_ERROR)
+        return [row["embedding"] for row in rows]
 
 
 class RefusedReplyError(Exception):
@@ -444,13 +484,6 @@ def _ours() -> Iterator[_Heard]:
         _heard.reset(ours)
         if token is not None:
             mark.reset(token)
-
-
-def _lacks_key(litellm: Any, model: str) -> bool:
-    try:
-        return bool(litellm.validate_environment(model=model).get("missing_keys"))
-    except Exception:  # noqa: BLE001 - for a model it cannot place
-        return False
 
 
 def _retry_after_s(error: Exception) -> float | None:

@@ -8,6 +8,7 @@ from typing import Final
 from ragmonitor.runtime.patterns import lazy_pattern
 
 MARK: Final = "[key]"
+MAX_LINE: Final = 240
 _MIN_CHARACTERS: Final = 6
 """A shorter key is not looked for as it is: it stands in any text."""
 _MAX_CHARACTERS: Final = 100_000
@@ -21,14 +22,15 @@ _SHAPES: Final = lazy_pattern(
 )
 
 
-def scrubbed(text: str, *, key: str | None = None) -> str:
-    """Return a provider's words without keys.
+def one_line_of(error: object, *, key: str | None = None) -> str:
+    """Return a provider's words in a line without keys; of many the first.
 
     Args:
-        text: The message; of a long one the beginning is returned.
+        error: The message, or what was raised with it.
         key: That the provider was sent.
     """
-    text = text[:_MAX_CHARACTERS]
+    text = str(error)[:_MAX_CHARACTERS]
     if key and len(key) >= _MIN_CHARACTERS:
         text = text.replace(key, MARK)
-    return _SHAPES.sub(MARK, text)
+    text = " ".join(_SHAPES.sub(MARK, text).split())
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"

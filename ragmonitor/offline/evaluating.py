@@ -11,15 +11,16 @@ from typing import Any, TypedDict, Unpack
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.judges.kept_replies import KeptReplies
+from ragmonitor.offline.builtin_pool import AHEAD, BuiltinPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.pipeline.build import CONCURRENCY, judge_named
 from ragmonitor.records import BUILTIN, Interaction, Report
-from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
+from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import SettingsError
-from ragmonitor.runtime.protocols import Judge
+from ragmonitor.runtime.protocols import BudgetUnit, Judge
 from ragmonitor.sampling import RunBudget
 from ragmonitor.settings import Settings
 
@@ -98,8 +99,7 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
     """
     lines = [*read_given(records)]
     scorer = scorer_of(**options)
-    work = _evaluated(lines, scorer)
-    return call_apart(run, work) if is_on_a_loop() else run(work)
+    return run(_evaluated(lines, scorer))
 
 
 def scorer_of(
@@ -111,10 +111,12 @@ def scorer_of(
     concurrency: int | None = None,
     api_base: str | None = None,
     replies: KeptReplies | None = None,
+    workers: int = 1,
 ) -> Scorer:
     """Return the engine of one run: arguments as of `evaluate`, then as of `Scorer`.
 
-    A model is asked with the settings of a monitor's judge.
+    A model is asked with the settings of a monitor's judge. The built-in judge reads in `workers`
+    processes, which only a program may start whose main module can be imported.
 
     Raises:
         SettingsError: There is no budget, or there are two, or the judge cannot say what it costs
@@ -127,6 +129,8 @@ def scorer_of(
     at_once, asking_timeout_s = concurrency or CONCURRENCY, 60.0
     if judge is None or judge == BUILTIN:
         made, at_once = BuiltinJudge(), 1
+        if workers > 1:
+            made, at_once = BuiltinPool(workers), AHEAD * workers
     elif isinstance(judge, str):
         settings = Settings.load()
         api_base = api_base or settings.judge.api_base
@@ -154,31 +158,26 @@ def scorer_of(
 
 
 def _budget(budget_usd: float | None, budget_tokens: int | None) -> RunBudget | None:
-    if budget_usd is not None and budget_tokens is not None:
+    limits: dict[BudgetUnit, float | None] = {"usd": budget_usd, "tokens": budget_tokens}
+    given = {unit: limit for unit, limit in limits.items() if limit is not None}
+    if len(given) > 1:
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
         )
-    for name, limit in (("budget-usd", budget_usd), ("budget-tokens", budget_tokens)):
-        if limit is not None and not 0 < limit < math.inf:
-            raise SettingsError(f"--{name} ({name.replace('-', '_')}) is above 0, not {limit:g}")
-    if budget_usd is not None:
-        return RunBudget(budget_usd, unit="usd")
-    if budget_tokens is not None:
-        return RunBudget(budget_tokens, unit="tokens")
+    for unit, limit in given.items():
+        if not 0 < limit < math.inf:
+            raise SettingsError(f"--budget-{unit} (budget_{unit}) is above 0, not {limit:g}")
+        return RunBudget(limit, unit=unit)
     return None
 
 
 async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
     summary = Summary(judge=str(scorer.judge.identity))
     outcomes: list[Outcome] = []
-    try:
-        await scorer.prepare()
-        async with aclosing(scorer.outcomes(lines)) as coming:
-            async for outcome in coming:
-                summary.add(outcome)
-                outcomes.append(outcome)
-    finally:
-        await scorer.close()
+    async with scorer, aclosing(scorer.outcomes(lines)) as coming:
+        async for outcome in coming:
+            summary.add(outcome)
+            outcomes.append(outcome)
     summary.usage = scorer.usage
     return EvaluationResult(
         outcomes=tuple(outcomes),

@@ -144,7 +144,7 @@ def columns_of(names: Iterable[str], source: str) -> Columns:
     raise InputError(
         f"{source}: no format has the columns {', '.join(map(repr, [*names][:8])) or '(none)'}; "
         f"expected {'; '.join(formats)}. Rename the columns; where nothing was retrieved the "
-        "contexts are []"
+        "contexts are []; give the input of `ragmonitor score`, since its output has no texts"
     )
 
 

@@ -8,13 +8,7 @@ from typing import Any
 
 from ragmonitor.offline.bottleneck import Bottleneck, bottleneck_of
 from ragmonitor.offline.scoring import Outcome
-from ragmonitor.records import (
-    Cause,
-    Estimate,
-    JudgeUsage,
-    Scored,
-    evaluator_name,
-)
+from ragmonitor.records import Cause, Estimate, JudgeUsage, Scored, evaluator_name
 from ragmonitor.stats.interval import mean_of_scores
 
 
@@ -96,7 +90,7 @@ class Summary:
         return {
             "lines": self.lines,
             "bad_lines": self.bad_lines,
-            "resumed": usage.cache_hits,
+            "judge_cache_hits": usage.cache_hits,
             "interrupted": self.is_interrupted,
             "judge": self.judge,
             "judge_calls": usage.calls,

@@ -7,8 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ragmonitor.capture import sound
-from ragmonitor.capture.coercion import text_in
+from ragmonitor.capture.coercion import sound, text_in
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.sentences import spans
 from ragmonitor.records import Assessment, Interaction, SentenceVerdict
@@ -103,9 +102,7 @@ class AnswerChecks:
         return GuardedPiece(text=text)
 
     def _read(self, of: str, answer: Any, asked: Interaction) -> Assessment:
-        interaction = replace(asked, answer=answer)
-        if type(answer) is not str:
-            interaction = sound(interaction)
+        interaction = replace(asked, answer=text_in(answer) or "")
         outcome: CheckOutcome = "unread"
         try:
             assessment = self._judge.read(interaction)

@@ -22,27 +22,22 @@ from ragmonitor.settings import Settings
 
 UNIX: Final = "unix:"
 """Begins the address of a worker that all processes of a machine share."""
-_PLAIN: Final = str | int | float | None
 
 
-def objects_of(settings: Settings) -> Iterator[tuple[str, Any]]:
-    """Yield what the application gave as objects, by option."""
-    given = (
-        ("judge", (settings.judge.model, settings.judge.builtin)),
-        ("content.redaction", settings.content.redaction),
-        ("exporters", settings.exporters),
-        ("evaluators", _evaluators(settings)),
-    )
-    for option, values in given:
-        for value in values:
-            if value is not None and not isinstance(value, str):
-                yield option, value
+def described(settings: Settings) -> dict[str, Any]:
+    """Return the settings as plain values, for a worker of ours: nobody has a reason to stay."""
+    values = _plain(settings.model_dump())
+    values["evaluators"] = [entry.name for entry in table.select(settings.evaluators)]
+    # Both processes may put hashes of one text into a trace.
+    values["content"]["hash_key"] = values["content"]["hash_key"] or PROCESS_KEY.hex()
+    return {"settings": values, "imports": [*map(made_by, evaluators_of(settings))]}
 
 
-def _evaluators(settings: Settings) -> list[Any]:
-    """Return the functions of evaluators that are not ours."""
-    selected = [entry.evaluator for entry in table.select(settings.evaluators)]
-    return [each for each in selected if not _module_of(each).startswith("ragmonitor.")]
+def evaluators_of(settings: Settings) -> Iterator[Any]:
+    """Yield the functions of evaluators that are not ours."""
+    for entry in table.select(settings.evaluators):
+        if not _module_of(entry.evaluator).startswith("ragmonitor."):
+            yield entry.evaluator
 
 
 def _module_of(value: Any) -> str:
@@ -71,16 +66,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return value if isinstance(value, _PLAIN) else made_by(value)
-
-
-def described(settings: Settings) -> dict[str, Any]:
-    """Return the settings as plain values, for a worker of ours: nobody has a reason to stay."""
-    values = _plain(settings.model_dump())
-    values["evaluators"] = [entry.name for entry in table.select(settings.evaluators)]
-    # Both processes may put hashes of one text into a trace.
-    values["content"]["hash_key"] = values["content"]["hash_key"] or PROCESS_KEY.hex()
-    return {"settings": values, "imports": [*map(made_by, _evaluators(settings))]}
+    return value if isinstance(value, str | int | float | None) else made_by(value)
 
 
 def restored(told: Mapping[str, Any]) -> Settings:

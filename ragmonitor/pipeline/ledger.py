@@ -53,19 +53,19 @@ class Ledger:
     # --- notes ----------------------------------------------------------------------------------
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken; the answer to a golden question is no traffic."""
+        """Note an interaction that is not taken; the answer to a golden question is no traffic.
+
+        What is none, feedback for example, says in `lost_as` how it is counted.
+        """
         # It lets go of its runs, which a cycle may hold, or tells who sent it.
         for name in ("release", "closed"):
             if (call := getattr(finished, name, None)) is not None:
                 call()
-        if is_probe(finished):
-            self.give_up("probe")
+        lost_as = "probe" if is_probe(finished) else getattr(finished, "lost_as", None)
+        if lost_as is not None:
+            self.give_up(lost_as)
         else:
-            self.note_refused(finished.framework, finished.status, cause)
-
-    def note_refused(self, framework: str, status: Status, cause: Cause) -> None:
-        """Note an interaction that is not taken."""
-        self._notes.note(("refused", framework, status, cause))
+            self._notes.note(("refused", finished.framework, finished.status, cause))
 
     def give_up(self, reason: str, n: int = 1) -> None:
         """Note runs that were given up."""
@@ -111,11 +111,7 @@ class Ledger:
 
     def close_all(self, cause: Cause) -> None:
         """Close what is open: who had it in hand is gone."""
-        while self._open:
-            try:
-                _, account = self._open.popitem()
-            except KeyError:  # another thread closed the last one
-                return
+        for account in tuple(self._open.values()):
             account.close(cause)
 
     def captured(self, framework: str, status: Status, n: int = 1) -> None:
@@ -158,23 +154,16 @@ class Account:
         """Return whether a report may be counted: once of each judge, and before the end."""
         return self._pays(report.role) if report.role in ROLES else not self._is_closed
 
-    def void(self) -> None:
-        """Close it without a count: it was no interaction."""
+    def close(self, cause: Cause | None) -> None:
+        """Count what is owed as unscored, unless it was no interaction (None); tell who sent it."""
         self._is_closed = True
-        self._owed.clear()
-        self._end()
-
-    def close(self, cause: Cause) -> None:
-        """Count what is still owed as unscored, and tell who sent the interaction."""
-        self._is_closed = True
+        if cause is None:
+            self._owed.clear()
         if self._pays("capture"):
             self._ledger.captured(self._framework, self._status)
         for role in ROLES:
-            if self._pays(role):
+            if self._pays(role) and cause is not None:
                 self._ledger.unscored(role, cause)
-        self._end()
-
-    def _end(self) -> None:
         self._ledger.forget(self)
         on_closed, self._on_closed = self._on_closed, None
         if on_closed is not None:

@@ -13,44 +13,31 @@ import contextlib
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry
-
-from ragmonitor.evaluators import table
 from ragmonitor.export import OtelExporter
 from ragmonitor.judges.every_answer import MAX_WAITING
 from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
-from ragmonitor.pipeline.build import stages_of
-from ragmonitor.pipeline.ledger import Ledger
-from ragmonitor.records import AlarmState, Cause, GaugeValue, Snapshot
+from ragmonitor.pipeline.back_half import LINGER_S, MAX_STOP_S, TICK_S, BackHalf, Request
+from ragmonitor.pipeline.build import Stages
+from ragmonitor.records import Cause, GaugeValue, Snapshot
 from ragmonitor.runtime.apart import run, within
 from ragmonitor.runtime.feedback import Feedback
-from ragmonitor.runtime.guard import contained, errors, record_error, record_problem, shielded
+from ragmonitor.runtime.guard import contained, errors, record_error, record_problem
 from ragmonitor.runtime.lock_slices import say_whether_behind, work_in_slices
-from ragmonitor.runtime.protocols import Finished, TraceExporter
-from ragmonitor.runtime.queues import MAX_BYTES, MemoryQueue
-from ragmonitor.runtime.supervised import SupervisedThread
+from ragmonitor.runtime.protocols import TraceExporter
+from ragmonitor.runtime.queues import MAX_BYTES
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.store import Store
 
-LINGER_S: Final = 0.01
-"""Pause between waking and working: the request that woke us finishes undisturbed."""
 BEHIND_FROM: Final = 16
 """With more interactions waiting the work is not done in slices."""
-TICK_S: Final = 2.0
-"""Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
-STOP_SHARE: Final = 0.25
-MAX_STOP_S: Final = 1.5
-"""Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
-class Pipeline:
+class Pipeline(BackHalf):
     """Takes finished interactions, and scores and exports them on a thread of this process."""
 
     def __init__(
@@ -77,43 +64,25 @@ class Pipeline:
         Raises:
             SettingsError: The settings cannot be carried out.
         """
-        self._stages = stages_of(
+        stages = Stages(settings, feedback=self.feedback, emitter=emitter, store=store)
+        self.stages = stages
+        super().__init__(
             settings,
-            feedback=self.feedback,
-            emitter=emitter,
-            store=store,
+            poll=poll,
+            meters=stages.exports.meters,
+            judges=stages.judges,
+            max_bytes=sys.maxsize if is_apart else MAX_BYTES,
         )
-        self._exports, self._runner = self._stages.exports, self._stages.runner
-        self.meters = self._exports.meters
-        """The series that people scrape."""
-        self.registry: CollectorRegistry = self.meters.registry
-        """Every series, to be mounted in an application's own metrics endpoint."""
-        self.traces = self._exports.traces
-        """Emits each interaction's trace."""
+        self.meters.count_first(self.ledger.count_notes)
+        self.traces, self.estimates = stages.exports.traces, stages.estimates
         self.destination = self.traces.destination
         """Says where traces go, without secrets."""
-        self.newest = self._stages.newest.newest
+        self.newest = stages.newest.newest
         """Returns the report on the newest answer that was scored; None: there was none."""
-        self.estimates = self._stages.estimates
-        """The windowed means and the alarms."""
-        self.step = threading.Lock()
-        """Held while shared state changes; a fork waits for it."""
-        self._closed = False
-        self._is_apart = is_apart
-        self._gauges, self._poll = gauges, poll
-        max_bytes = sys.maxsize if is_apart else MAX_BYTES
-        self.queue = MemoryQueue(settings.capture.queue_size, max_bytes)
-        """The queue in which finished interactions wait."""
-        entries = table.select(settings.evaluators)
-        self.ledger = Ledger(self.meters, entries, self._stages.judges)
-        """The accounts, and the notes of what was not taken."""
-        self.meters.count_first(self.ledger.count_notes)
-        self._latest = self._snapshot()
-        self._thread = SupervisedThread(self._work, failed=self._restart)
+        self.exports, self.runner = stages.exports, stages.runner
+        self._is_apart, self._gauges = is_apart, gauges
         self.has_closed = threading.Event()
         """Set once every stage is closed, which may be later than `close` could wait."""
-        self._flushes: deque[tuple[float, Future[bool]]] = deque()
-        """The flushes that wait for the thread, each with its deadline."""
         self._prepare_loop()
 
     def _prepare_loop(self) -> None:
@@ -121,42 +90,16 @@ class Pipeline:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waker: asyncio.Event | None = None
         self._idle = False
-        self._handler = AnswerHandler(self._stages, step=self.step, is_closed=lambda: self._closed)
-        if self._runner is not None:
+        self._handler = AnswerHandler(self.stages, step=self.step, is_closed=lambda: self.is_closed)
+        if self.runner is not None:
             with contained("judge"):
-                self._runner.forget()
+                self.runner.forget()
 
     # --- the application's side -----------------------------------------------------------------
 
-    @property
-    def metrics_url(self) -> str | None:
-        """The address at which this process serves /metrics; None if it does not."""
-        return self.meters.url
-
-    @property
-    def ui_url(self) -> str | None:
-        """The address at which this process serves the page; None if it does not."""
-        metrics = self.meters.url
-        if metrics is None or not self._stages.shows_page:
-            return None
-        return metrics.removesuffix("/metrics") + "/ragmonitor/"
-
-    @property
-    def alarms(self) -> Sequence[AlarmState]:
-        """The state of each signal's evidence, as of a few seconds ago."""
-        return self._latest.alarms
-
-    def put(self, finished: Finished) -> None:
-        """Take an interaction, or count it as `queue_full`."""
-        if self.queue.put(finished):
-            self.wake()
-            self._refuse_late()
-        else:
-            self.ledger.refuse(finished, Cause.QUEUE_FULL)
-
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application."""
-        self._stages.causes.event(name, attributes, at_s, self._stages.redactor.text)
+        self.stages.causes.event(name, attributes, at_s, self.stages.redactor.text)
         self.wake()
 
     def feedback(self, feedback: Feedback) -> bool:
@@ -168,20 +111,6 @@ class Pipeline:
         self.wake()
         return is_taken
 
-    def wake(self) -> None:
-        """Start the thread if there is none, or wake it if it sleeps."""
-        if not self._thread.is_started:
-            if not self._closed:  # also in a child that was forked after the end
-                self._thread.start()
-        elif self._idle:
-            self._idle = False
-            self._signal()
-
-    def _refuse_late(self) -> None:
-        """Refuse what waits after the end: nobody else looks into the queue any more."""
-        while self._closed and (left := self.queue.take()) is not None:
-            self.ledger.refuse(left, Cause.SHUTDOWN)
-
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
         if loop is not None and waker is not None:
@@ -189,50 +118,22 @@ class Pipeline:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(waker.set)
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until everything handed over so far is judged and exported; return whether it is."""
-        if not self._thread.is_started and (self._closed or not len(self.queue)):
-            return True
-        done = Future[bool]()
-        self._flushes.append((time.monotonic() + timeout_s, done))
-        self.wake()
-        try:
-            return done.result(timeout_s)
-        except TimeoutError:
-            return False
-
-    def close(self, timeout_s: float) -> bool:
-        """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""
-        deadline = time.monotonic() + timeout_s
-        flushed = self.flush(timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
-        self._closed = True
-        self._thread.close()
-        self._signal()
-        self._thread.join((deadline - time.monotonic()) / 2)
+    def _end(self, deadline: float) -> None:
         # A thread that still works makes no step: what it reports is counted by then.
         wait_s = min(MAX_STOP_S, deadline - time.monotonic()) / 2
         has_step = not self._thread.is_current and self.step.acquire(timeout=max(0.0, wait_s))
         try:
             # Interactions for which the time did not suffice are counted, if not scored.
             self.ledger.close_all(Cause.SHUTDOWN)
-            self._refuse_late()
-            with shielded("count"):
-                self.ledger.count_notes()
         finally:
             if has_step:
                 self.step.release()
-        with shielded("close"):
-            within(deadline - time.monotonic(), self._close_stages)
-        return flushed
-
-    def forget(self) -> None:
-        """Let go of the parent's sockets, in a forked child that begins anew."""
-        self.meters.forget()
+        within(deadline - time.monotonic(), self._close_stages)
 
     def _close_stages(self) -> None:
         with contained("estimate"):
             self.estimates.close()
-        self._exports.close()
+        self.exports.close()
         self.has_closed.set()
 
     # --- the thread -----------------------------------------------------------------------------
@@ -246,9 +147,8 @@ class Pipeline:
             self._loop = self._waker = None
         return False
 
-    def _restart(self) -> None:
-        with contained("worker"):
-            self.meters.restarted()
+    def _failed(self) -> None:
+        errors["worker_restart"] += 1
         self.ledger.close_all(Cause.INTERNAL_ERROR)
         self._prepare_loop()
 
@@ -256,22 +156,22 @@ class Pipeline:
         self._waker = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_record_uncaught)
-        runner = self._runner
+        runner = self.runner
         beside = {asyncio.create_task(self._tick())}
         if runner is not None:
             beside.add(asyncio.create_task(runner.prepare()))
         try:
-            while not self._closed:
+            while not self.is_closed:
                 while (handling := self._next()) is not None:
                     with contained("worker"):
                         await handling
                     await asyncio.sleep(0)
-                while self._flushes:
-                    flush = asyncio.create_task(self._drain(*self._flushes.popleft()))
+                while self._requests:
+                    flush = asyncio.create_task(self._drain(self._requests.popleft()))
                     beside.add(flush)
                     flush.add_done_callback(beside.discard)
                 self._idle = True
-                if not (len(self.queue) or self._flushes or self._closed):
+                if not (len(self.queue) or self._requests or self.is_closed):
                     await self._waker.wait()
                 self._waker.clear()
                 self._idle = False
@@ -292,28 +192,27 @@ class Pipeline:
         waiting = len(self.queue)
         say_whether_behind(is_behind=waiting > BEHIND_FROM)
         with self.step:
-            if self._closed or (finished := self.queue.take()) is None:
+            if self.is_closed or (finished := self.queue.take()) is None:
                 return None
             account = self.ledger.open(finished)
             return self._handler.handle(finished, account, is_behind=waiting > MAX_WAITING)
 
-    async def _drain(self, deadline: float, done: Future[bool]) -> None:
+    async def _drain(self, request: Request) -> None:
         """Wait for what is under way, export it, and say whether that is all."""
-        is_done = False
         try:
             while unfinished := [task for task in self._handler.begun if not task.done()]:
-                left_s = deadline - time.monotonic()
+                left_s = request.deadline - time.monotonic()
                 if left_s <= 0:
                     break
                 await asyncio.wait(unfinished, timeout=left_s)
             self._refresh(is_due=True)
-            is_done = self._exports.flush(deadline) and not unfinished
+            is_done = self.exports.flush(request.deadline) and not unfinished
         except GeneratorExit:  # a fork's child throws away what goes on in its parent
             raise
         except BaseException:  # the task's cancellation too: nobody is to wait for it
-            done.set_result(False)
+            request.reply(is_done=False)
             raise
-        done.set_result(is_done)
+        request.reply(is_done=is_done)
 
     async def _tick(self) -> None:
         while True:
@@ -325,36 +224,35 @@ class Pipeline:
             self.ledger.count_notes()
             with contained("estimate"):
                 for event in self.estimates.tick(is_due=is_due):
-                    self._exports.announce(event)
+                    self.exports.announce(event)
                 for joined in self.estimates.joined_feedback():
-                    self._exports.pass_on(joined)
-            if self._runner is not None:
+                    self.exports.pass_on(joined)
+            if self.runner is not None:
                 with contained("estimate"):
-                    self._handler.check_anchors(self._runner)
-            self._latest = self._snapshot()
+                    self._handler.check_anchors(self.runner)
+            snapshot = self._snapshot()
             with contained("capture"):
                 self._poll()
-            self.meters.refresh(
-                snapshot=self._latest,
-                queue_depth=len(self.queue),
-                errors=errors,
-            )
-            if self._runner is not None:
-                judge = self._runner.judge
+            self.meters.refresh(snapshot=snapshot, queue_depth=len(self.queue), errors=errors)
+            self.alarms, self.metrics_url = snapshot.alarms, self.meters.url
+            if self.metrics_url is not None and self.stages.shows_page:
+                self.ui_url = self.metrics_url.removesuffix("metrics") + "ragmonitor/"
+            if self.runner is not None:
+                judge = self.runner.judge
                 state = judge.breaker_state
                 if state is not None:
                     with contained("judge"):
                         self.meters.breaker(judge.identity.name, state)
-            self._exports.snapshot(self._latest)
+            self.exports.snapshot(snapshot)
 
     def _snapshot(self) -> Snapshot:
         """Return every number of now, those of the sampling included."""
         snapshot = Snapshot()
         with contained("estimate"):
             snapshot = self.estimates.snapshot()
-        if self._runner is not None:
+        if self.runner is not None:
             with contained("sample"):
-                sampling = self._runner.sampler.gauges(self._runner.judge.identity.name)
+                sampling = self.runner.sampler.gauges(self.runner.judge.identity.name)
                 snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
         return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
 

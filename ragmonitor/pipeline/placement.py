@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ragmonitor.pipeline.carried_settings import UNIX, made_by, objects_of
+from ragmonitor.pipeline.carried_settings import UNIX, evaluators_of, made_by
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.runtime.guard import logger
 from ragmonitor.settings import Settings
@@ -61,8 +61,15 @@ def _reason_to_stay(settings: Settings) -> str:
     is_patched = getattr(sys.modules.get("gevent.monkey"), "is_module_patched", None)
     if is_patched is not None and is_patched("threading"):
         return "gevent has replaced threads and sockets"
-    for option, value in objects_of(settings):
-        if not made_by(value):
-            kind = getattr(value, "__qualname__", None) or type(value).__qualname__
-            return f"{option} has an object that a worker cannot import ({kind})"
+    given = (
+        ("judge", (settings.judge.model, settings.judge.builtin)),
+        ("content.redaction", settings.content.redaction),
+        ("exporters", settings.exporters),
+        ("evaluators", evaluators_of(settings)),
+    )
+    for option, values in given:
+        for value in values:
+            if not (value is None or isinstance(value, str) or made_by(value)):
+                kind = getattr(value, "__qualname__", None) or type(value).__qualname__
+                return f"{option} has an object that a worker cannot import ({kind})"
     return ""

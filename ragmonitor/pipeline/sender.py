@@ -1,55 +1,40 @@
-"""What a monitor hands answers to that are scored elsewhere: a bounded queue, and one thread.
+"""Hands answers to whoever scores them elsewhere: a bounded queue, and one thread that sends.
 
-The thread turns what has finished into records and sends them. What cannot be sent is counted here
-as unscored, and what was sent is counted by whoever scores it: captured = scored + unscored.
+Whatever was taken is owed until the other side has it, or says that its account is closed. What is
+owed when that cannot be any more is counted here as unscored: captured = scored + unscored.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry
-
-from ragmonitor.capture import sound
-from ragmonitor.evaluators import table
+from ragmonitor.capture.coercion import sound
 from ragmonitor.export.prometheus import PrometheusExporter
+from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Request
 from ragmonitor.pipeline.build import redactor_of
-from ragmonitor.pipeline.ledger import Ledger
-from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Status
+from ragmonitor.pipeline.ledger import is_probe
+from ragmonitor.records import Cause, JudgeIdentity, Report, Status
 from ragmonitor.runtime import wire
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import Feedback
-from ragmonitor.runtime.guard import contained, shielded
+from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
-from ragmonitor.runtime.queues import MemoryQueue
-from ragmonitor.runtime.supervised import SupervisedThread
 from ragmonitor.settings import Settings
 
-LINGER_S: Final = 0.01
-"""Pause between waking and working: the request that woke us finishes undisturbed."""
-TICK_S: Final = 2.0
-LATER_S: Final = 0.005
-"""The pause before a request is made again."""
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
-    """What else is sent, in its turn: feedback, an event, a request."""
+    """Feedback or an event, that has its turn among the answers."""
 
-    name: str
-    data: bytes = b""
-    done: Future[bool | None] | None = None
-    """Has whether all that was taken before has been done, None if it was lost with the worker
-    that had it; None: nobody waits for that."""
-    deadline: float = 0.0
-    """Until when somebody waits."""
+    data: bytes
+    lost_as: str
+    """The reason under which it is counted when it is lost."""
     framework: str = ""
     status: Status = "ok"
 
@@ -57,15 +42,29 @@ class Call:
         """Return None: it is none."""
 
 
-class Sender:
-    """Takes what has finished from any thread, and has a thread of its own send it."""
+@dataclass(slots=True)
+class Owed:
+    """What was taken and is neither settled nor counted."""
 
-    metrics_url: str | None = None
-    """The address at which /metrics is served; None if it is not."""
-    ui_url: str | None = None
-    """The address at which the page is served; None if it is not."""
-    alarms: Sequence[AlarmState] = ()
-    """The state of each signal's evidence, as far as it is known here."""
+    finished: Finished
+    """What is counted if it is lost."""
+    size: int = 0
+    """Bytes, once it is packed."""
+
+
+class _Packed(NamedTuple):
+    """What is counted of a record that is lost, without its texts."""
+
+    framework: str
+    status: Status
+    is_probe: bool
+
+    def interaction(self) -> None:
+        """Return None: it is bytes by now."""
+
+
+class Sender(BackHalf):
+    """Takes what has finished, and sends it as plain bytes."""
 
     def __init__(
         self,
@@ -81,9 +80,9 @@ class Sender:
         Args:
             settings: The settings.
             redacts: Texts leave for a worker with settings of its own, which are redacted here.
-            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: As in `BackHalf`, and so the rest.
             meters: What is counted here.
-            judges: Who scores every answer there, in the order of `ledger.ROLES`.
+            judges: Who scores every answer there.
 
         Raises:
             SettingsError: Texts may not leave.
@@ -94,125 +93,75 @@ class Sender:
                 f"{settings.content.shown!r}: nothing could be scored; use content='all', with "
                 "redaction, or score in this process"
             )
+        super().__init__(settings, poll=poll, meters=meters, judges=judges)
         self._redactor = redactor_of(settings) if redacts else None
-        self._poll = poll
-        self._meters = meters
-        self.ledger = Ledger(meters, table.select(settings.evaluators), judges)
-        """The notes of what was not taken."""
-        self.registry: CollectorRegistry = meters.registry
-        """Every series, to be mounted in an application's own metrics endpoint."""
-        self.queue = MemoryQueue(settings.capture.queue_size)
-        """The queue in which finished interactions wait."""
-        self.step = threading.Lock()
-        """Held while shared state changes; a fork waits for it."""
-        self._thread = SupervisedThread(self._work)
-        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._idle = self._closed = False
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._numbers = itertools.count(1)
+        self.owed: dict[int, Owed] = {}
+        """By number; whoever takes something out of here settles or counts it."""
+        self._bytes = 0
         self._ticked_s = 0.0
 
     # --- the application's side -----------------------------------------------------------------
 
-    def put(self, finished: Finished) -> None:
-        """Take an interaction, or count it as refused."""
-        if not self.queue.put(finished):
-            self.ledger.refuse(finished, Cause.QUEUE_FULL)
-        elif self._closed:
-            self._refuse_left()  # nobody looks into the queue any more
-        else:
-            self.wake()
-
-    def wake(self) -> None:
-        """Start the thread if there is none, or wake it if it sleeps."""
-        if not self._thread.is_started:
-            self._thread.start()
-        elif self._idle:
-            self._idle = False
-            # Takes no lock: a finaliser may run this while its own thread does, too.
-            self._wakes.put(None)
-
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application, without waiting for it."""
-        self._queue_call("event", name, attributes, at_s)
+        data = wire.encode_message("event", name, attributes, at_s)
+        self.put(Call(data, "event_lost"))
 
-    def feedback(self, feedback: Feedback) -> bool:
-        """Take what a person said of an answer; False: too much is waiting, and it is counted."""
+    def feedback(self, feedback: Feedback) -> None:
+        """Take what a person said of an answer; what finds no room is counted."""
         if self._redactor is not None:
             feedback = feedback.redacted(self._redactor.text)
-        return self._queue_call("feedback", feedback)
-
-    def _queue_call(self, name: str, *args: object) -> bool:
-        """Have a call sent behind what waits; False: there is no room, and it is counted."""
-        data = wire.encode_message(name, *args)
-        is_taken = not self._closed and self.queue.put(Call(name, data))
-        if not is_taken:
-            self.ledger.give_up(f"{name}_{'late' if self._closed else 'full'}")
-        elif self._closed:
-            self._refuse_left()
-        else:
-            self.wake()
-        return is_taken
+        self.put(Call(wire.encode_message("feedback", feedback), "feedback_lost"))
 
     def newest(self) -> Report | None:
         """Return the report on the newest answer, as far as it is known here."""
         return None
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until everything taken so far is sent or counted; return whether it is."""
-        is_sent = not self._is_working() or self._asked("flush", time.monotonic() + timeout_s)
-        self.ledger.count_notes()
-        return is_sent
+    def _end(self, deadline: float) -> None:  # noqa: ARG002 - for those that wait for somebody
+        self._refuse_owed(Cause.SHUTDOWN)
+        self.meters.close()
 
-    def _is_working(self) -> bool:
-        return not self._closed and bool(self._thread.is_started or len(self.queue))
+    def _refuse_owed(self, cause: Cause) -> None:
+        for number in tuple(self.owed):
+            self._refuse(number, cause)
 
-    def _asked(self, name: str, deadline: float) -> bool:
-        """Have a request take its turn behind what waits; return whether it was carried out."""
-        while not self._closed and (left_s := deadline - time.monotonic()) > 0:
-            done = Future[bool | None]()
-            if self.queue.put(Call(name, done=done, deadline=deadline)):
-                self.wake()
-                with suppress(TimeoutError):
-                    if (is_done := done.result(left_s)) is not None:
-                        return is_done
-            time.sleep(LATER_S)
-        return False
+    def _refuse(self, number: int, cause: Cause) -> None:
+        """Count what is owed as unscored, unless somebody was faster."""
+        if (owed := self._settled(number)) is not None:
+            self.ledger.refuse(owed.finished, cause)
 
-    def _end(self, deadline: float) -> None:
-        """Stop the thread, which is waited for until then, and count what is left."""
-        self._thread.close()
+    def _settled(self, number: int) -> Owed | None:
+        owed = self.owed.pop(number, None)
+        if owed is not None:
+            self._bytes -= owed.size
+        return owed
+
+    def _signal(self) -> None:
+        # Takes no lock: a finaliser may run this while its own thread does, too.
         self._wakes.put(None)
-        self._thread.join(deadline - time.monotonic())
-        self._refuse_left()
-        with shielded("count"):
-            self.ledger.count_notes()
-        with contained("export"):
-            self._meters.close()
-
-    def _refuse_left(self) -> None:
-        while (left := self.queue.take()) is not None:
-            self._refuse(left, Cause.SHUTDOWN)
-
-    def _refuse(self, finished: Finished, cause: Cause) -> None:
-        if not isinstance(finished, Call):
-            self.ledger.refuse(finished, cause)
-        elif finished.done is not None:
-            finished.done.set_result(False)
-        else:
-            self.ledger.give_up(f"{finished.name}_lost")
-
-    def forget(self) -> None:
-        """Let go of the parent's sockets, in a forked child that begins anew."""
-        self._closed = True
-        self._meters.forget()
 
     # --- the thread -----------------------------------------------------------------------------
 
     def _work(self) -> bool | None:
-        """Work for a while; as `SupervisedThread` says."""
-        raise NotImplementedError
+        """Send what there is room for, then wait for more."""
+        if not self._is_ready():
+            return None
+        if self._is_time_to_tick():
+            self._tick()
+        while not self.is_closed and self._has_room():
+            if (finished := self.queue.take()) is None:
+                while self._requests:
+                    self._carry_out(self._requests[0])
+                    self._requests.popleft()
+                break
+            self._hand_on(finished)
+            time.sleep(0)  # the application goes first
+        self._rest()
+        return not self.is_closed
 
     def _is_time_to_tick(self) -> bool:
-        """Return whether to show what changes."""
         if time.monotonic() - self._ticked_s < TICK_S:
             return False
         self._ticked_s = time.monotonic()
@@ -220,10 +169,29 @@ class Sender:
             self._poll()
         return True
 
-    def _packed(self, finished: Finished) -> tuple[bytes, str, Status] | None:
-        """Return a record's bytes, framework and status; None: it is none. Raises anything."""
+    def _hand_on(self, finished: Finished) -> None:
+        """Send one; what fails before it is sent is counted here."""
+        number = next(self._numbers)
+        self.owed[number] = owed = Owed(finished)
+        is_sent = False
+        try:
+            with contained("worker"):
+                with self.step:
+                    data = self._packed(owed)
+                if data is None:
+                    self._settled(number)
+                else:
+                    self._send(number, data)
+                is_sent = True
+        finally:
+            if not is_sent:
+                self._refuse(number, Cause.INTERNAL_ERROR)
+
+    def _packed(self, owed: Owed) -> bytes | None:
+        """Return what to send, and have what is owed hold no texts; None: it is no interaction."""
+        finished = owed.finished
         if isinstance(finished, Call):
-            return finished.data, "", "ok"
+            return finished.data
         record = finished.interaction()
         if record is None:
             return None
@@ -231,14 +199,39 @@ class Sender:
         if self._redactor is not None:
             record = self._redactor(record)
         data = wire.encode(record)
-        return data, record.framework, record.status
+        owed.finished = _Packed(record.framework, record.status, is_probe(finished))
+        owed.size = len(data)
+        self._bytes += owed.size
+        return data
 
     def _rest(self) -> None:
         """Sleep until something comes, or it is time to tick."""
-        self._idle = not len(self.queue)
+        self._idle = not len(self.queue) and not self._requests
         # What came between the look and the note has seen that we were not idle.
-        if self._idle and not len(self.queue) and not self._closed:
-            with suppress(queue.Empty):
+        if self._idle and not (len(self.queue) or self._requests or self.is_closed):
+            with suppress(Empty):
                 self._wakes.get(timeout=TICK_S)
-            self._idle = False
+        self._idle = False
         time.sleep(LINGER_S)
+
+    # --- where it is sent -----------------------------------------------------------------------
+
+    def _is_ready(self) -> bool:
+        """Return whether there is somebody to send to; False: to be tried again later."""
+        return True
+
+    def _tick(self) -> None:
+        """Show or tell what was counted here."""
+        raise NotImplementedError
+
+    def _has_room(self) -> bool:
+        """Return whether one more may be sent now."""
+        return True
+
+    def _send(self, number: int, data: bytes) -> None:
+        """Send one, and settle or refuse it as soon as that can be known."""
+        raise NotImplementedError
+
+    def _carry_out(self, request: Request) -> None:
+        """Reply to a request, or see that it is replied to: all is sent that was taken before."""
+        request.reply(is_done=True)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final
 
 from ragmonitor.pipeline.build import builtin_judge, meters_of
-from ragmonitor.pipeline.sender import Call, Sender
+from ragmonitor.pipeline.sender import Sender
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
 from ragmonitor.runtime.errors import StreamError
-from ragmonitor.runtime.guard import contained, errors, record_outage
-from ragmonitor.runtime.protocols import Finished
+from ragmonitor.runtime.guard import errors, record_outage
 from ragmonitor.semconv.metrics import STREAM_UP
 from ragmonitor.settings import Settings
 
 RETRY_S: Final = 1.0
 """The pause between attempts to reach a stream that is down."""
-STOP_SHARE: Final = 0.25
-"""The share of the time for closing that is left for the thread's end."""
 
 
 class StreamSender(Sender):
@@ -60,85 +54,45 @@ class StreamSender(Sender):
         meters.is_elsewhere = True
         super().__init__(settings, redacts=True, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)
-        self._sending: deque[Finished] = deque()
-        """What is being sent: whoever takes it out counts it."""
         self._is_down = False
-
-    @property
-    def metrics_url(self) -> str | None:  # type: ignore[override]
-        """The address at which /metrics is served; None if it is not."""
-        return self._meters.url
 
     def destination(self) -> str:
         """Say where traces go."""
         return "emitted by the worker"
 
-    def close(self, timeout_s: float) -> bool:
-        """Flush and stop; what could not be stored is counted."""
-        deadline = time.monotonic() + timeout_s
-        flushed = self.flush((1 - STOP_SHARE) * timeout_s)
-        self._closed = True
-        self._end(deadline)
-        self._sent(Cause.SHUTDOWN)  # the thread still waits for the server
-        with contained("count"):
-            self.ledger.count_notes()
-        with contained("stream"):
-            self._stream.close()
-        return flushed
-
     # --- the thread -----------------------------------------------------------------------------
 
-    def _work(self) -> bool:
-        self._refresh()
-        finished = self.queue.take()
-        if finished is None:
-            self._rest()
-        elif isinstance(finished, Call) and finished.done is not None:
-            finished.done.set_result(True)
-        else:
-            self._sending.append(finished)
-            cause: Cause | None = Cause.INTERNAL_ERROR
+    def _send(self, number: int, data: bytes) -> None:
+        """Store a record, again and again while the stream is down."""
+        while not self.is_closed:
             try:
-                with contained("capture"):
-                    with self.step:
-                        packed = self._packed(finished)
-                    cause = None if packed is None else self._store(packed[0])
-            finally:
-                self._sent(cause)
-            time.sleep(0)  # the application goes first
-        return not self._closed
-
-    def _store(self, data: bytes) -> Cause | None:
-        """Store a record, again and again while the stream is down; return why it is not stored."""
-        while True:
-            try:
-                is_stored = self._stream.put([data]) == 1
+                is_stored = self._stream.put(data)
             except StreamError as error:
                 record_outage(error)
                 self._is_down = True
-                if self._closed:
-                    return Cause.SHUTDOWN
-                self._refresh()
+                if self._is_time_to_tick():
+                    self._tick()
                 self._thread.ending.wait(RETRY_S)
             else:
                 self._is_down = False
-                return None if is_stored else Cause.QUEUE_FULL
+                if is_stored:
+                    self._settled(number)
+                else:
+                    self._refuse(number, Cause.QUEUE_FULL)
+                return
+        self._refuse(number, Cause.SHUTDOWN)
 
-    def _sent(self, cause: Cause | None) -> None:
-        """Count what was being sent as unscored, unless it is stored; once, whoever comes first."""
-        with suppress(IndexError):
-            finished = self._sending.pop()
-            if cause is not None:
-                self._refuse(finished, cause)
-
-    def _refresh(self) -> None:
-        if not self._is_time_to_tick():
-            return
+    def _tick(self) -> None:
         with self.step:
             self.ledger.count_notes()
             is_up = GaugeValue(name=STREAM_UP, value=not self._is_down)
-            self._meters.refresh(
+            self.meters.refresh(
                 snapshot=Snapshot(gauges=(*self._gauges(), is_up)),
-                queue_depth=len(self.queue) + len(self._sending),
+                queue_depth=len(self.queue) + len(self.owed),
                 errors=errors,
             )
+        self.metrics_url = self.meters.url
+
+    def _end(self, deadline: float) -> None:
+        super()._end(deadline)
+        self._stream.close()

@@ -8,29 +8,28 @@ finished whose `closed` is called when nothing more is owed of it.
 from __future__ import annotations
 
 import errno
-import itertools
 import logging
 import os
 import signal
 import socket
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Self
 
 import msgspec
-from prometheus_client.metrics_core import Metric
 
 from ragmonitor.export import OtelExporter
+from ragmonitor.pipeline.back_half import TICK_S
 from ragmonitor.pipeline.carried_settings import restored
-from ragmonitor.pipeline.pipeline import TICK_S, Pipeline
-from ragmonitor.pipeline.worker_sender import Channel, ChannelError
+from ragmonitor.pipeline.channel import Channel, ChannelError
+from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
@@ -55,20 +54,21 @@ CLOSING_S: Final = 10.0
 class Delivered:
     """A record that came from elsewhere, as something finished."""
 
-    record: Interaction | None
-    framework: str
-    status: Status
+    held: Interaction | None
+    """The record, which is weighed; None: it cannot be read."""
     closed: Callable[[], object] | None = None
     """Called when nothing more is owed for it."""
+    framework: str = "unknown"
+    status: Status = "error"
 
-    @property
-    def held(self) -> Interaction | None:
-        """The record, to be weighed."""
-        return self.record
+    @classmethod
+    def of(cls, record: Interaction, closed: Callable[[], object] | None = None) -> Self:
+        """Return a record with what is known of it."""
+        return cls(record, closed, record.framework, record.status)
 
     def interaction(self) -> Interaction | None:
         """Return the record."""
-        return self.record
+        return self.held
 
 
 def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
@@ -81,10 +81,9 @@ def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
     """
     if wire.is_kind(data, b"i"):
         try:
-            record = wire.decode(data)
-            back.put(Delivered(record, record.framework, record.status, closed))
+            back.put(Delivered.of(wire.decode(data), closed))
         except WireError:
-            back.ledger.refuse(Delivered(None, "unknown", "error", closed), Cause.INTERNAL_ERROR)
+            back.ledger.refuse(Delivered(None, closed), Cause.INTERNAL_ERROR)
             raise
         return
     name, _ = wire.decode_message(data)
@@ -106,13 +105,11 @@ class Session:
             owns: It is this monitor's alone, and ends with it.
         """
         self.channel, self.back, self._owns = channel, back, owns
-        self._received = 0
         self._closed: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
+        self._done: deque[tuple[int, bool]] = deque()
+        """Likewise of requests, each with its success."""
         self.has_news = threading.Event()
-        self.was_closed = False
-        """Whether the monitor has asked for the last numbers."""
-        self._telling = threading.Lock()
         self._told_s = 0.0
 
     def serve(self, frames: Iterator[bytes]) -> None:
@@ -126,42 +123,36 @@ class Session:
         self.has_news.set()
 
     def _take(self, data: bytes) -> None:
-        if wire.is_kind(data, b"i"):
-            self._received += 1
-            deliver(self.back, data, partial(self._note_closed, self._received))
-            return
         name, args = wire.decode_message(data)
-        if name == "counts":
+        if name == "record":
+            number, record = args
+            deliver(self.back, record, partial(self._note, self._closed, number))
+        elif name == "counts":
             self._count(*args)
         elif name == "emitted" and isinstance(self.back.traces, Traces):
-            self.back.traces.take(*args)
+            self.back.traces.replies.put(args)
         elif name in ("flush", "close"):  # it may take its time
             EXECUTOR.submit(self._finish, name, *args)
         else:
             deliver(self.back, data, lambda: None)
 
-    def _note_closed(self, number: int) -> None:
-        self._closed.append(number)
+    def _note(self, notes: deque[Any], note: object) -> None:
+        notes.append(note)
         self.has_news.set()
 
-    def _count(self, counts: Mapping[str, Any]) -> None:
-        guard.errors.update(Counter(counts["errors"]))
-        if self._owns:
-            traces = self.back.traces
-            if isinstance(traces, Traces):
-                traces.channel = self.channel if counts["has_provider"] else None
-        self.back.ledger.take_over(counts["noted"])
+    def _count(self, noted: Sequence[Any], errors: Mapping[str, int], has_provider: bool) -> None:
+        guard.errors.update(errors)
+        self.back.ledger.take_over(noted)
+        if isinstance(self.back.traces, Traces):
+            self.back.traces.channel = self.channel if has_provider else None
 
     def _finish(self, name: str, number: int, timeout_s: float) -> None:
         """Flush, or close at a monitor's end what is its own, and say whether all is done."""
         is_done = False
         with contained("worker"):
-            if name == "close" and self._owns:
-                self.was_closed = True
-                is_done = self.back.close(timeout_s)
-            else:
-                is_done = self.back.flush(timeout_s)
-        self.tell(((number, is_done),))
+            is_last = name == "close" and self._owns
+            is_done = (self.back.close if is_last else self.back.flush)(timeout_s)
+        self._note(self._done, (number, is_done))
 
     # --- to the monitor -------------------------------------------------------------------------
 
@@ -172,38 +163,30 @@ class Session:
             with contained("worker"):
                 self.tell()
 
-    def tell(self, done: Sequence[tuple[int, bool]] = ()) -> None:
-        """Tell what became of records, and now and then every number.
-
-        Args:
-            done: What was requested, with its success.
-        """
+    def tell(self) -> None:
+        """Tell what became of records and requests, and now and then every number."""
         self.has_news.clear()
-        with self._telling, suppress(ChannelError):
-            state = None
-            if done or time.monotonic() - self._told_s > TICK_S / 2:
-                with contained("worker"):
-                    state, self._told_s = self._state(), time.monotonic()
-            closed = [self._closed.popleft() for _ in range(len(self._closed))]
+        done, closed = _taken(self._done), _taken(self._closed)
+        state = None
+        if done or time.monotonic() - self._told_s > TICK_S / 2:
+            with contained("worker"):
+                state, self._told_s = self._state(), time.monotonic()
+        with suppress(ChannelError):
             self.channel.tell("news", closed, state, done)
 
     def _state(self) -> tuple[Any, ...]:
         back = self.back
         newest = back.newest() if self._owns else None
+        found = back.registry.collect()
         return (
             *(tuple(back.alarms), back.metrics_url, back.ui_url),
-            [*map(_plain, back.registry.collect())],
+            [(each.name, each.documentation, each.type, each.unit, each.samples) for each in found],
             None if newest is None else (newest.interaction, wire.without_interaction(newest)),
         )
 
 
-def _plain(family: Metric) -> tuple[Any, ...]:
-    """Return a family of series as plain values."""
-    samples = [
-        (each.name, each.labels, each.value, each.timestamp, each.exemplar and tuple(each.exemplar))
-        for each in family.samples
-    ]
-    return family.name, family.documentation, family.type, family.unit, samples
+def _taken(notes: deque[Any]) -> list[Any]:
+    return [notes.popleft() for _ in range(len(notes))]
 
 
 class _LogHandler(logging.Handler):
@@ -227,24 +210,20 @@ class Traces:
         self.flush, self.close, self.destination = own.flush, own.close, own.destination
         self.channel: Channel | None = None
         """To the application that emits; None: this process does."""
-        self._numbers = itertools.count(1)
-        self._awaited: dict[int, Future[Any]] = {}
+        self._number = 0
+        self.replies: SimpleQueue[Sequence[Any]] = SimpleQueue()
+        """What the application's emissions came to, each with its number."""
 
     def _call(self, channel: Channel, method: str, *args: object) -> Any:
-        number, reply = next(self._numbers), Future[Any]()
-        self._awaited[number] = reply
-        try:
-            with suppress(ChannelError, TimeoutError):
-                channel.tell(method, number, *args)
-                return reply.result(EMIT_S)
-        finally:
-            self._awaited.pop(number, None)
+        """Return the reply, None if there is none in time; one call at a time."""
+        self._number += 1
+        with suppress(ChannelError, Empty):
+            channel.tell(method, self._number, *args)
+            while True:
+                number, reply = self.replies.get(timeout=EMIT_S)
+                if number == self._number:  # else it is a late one
+                    return reply
         return None
-
-    def take(self, number: int, reply: Any) -> None:
-        """Take what the application's emission came to."""
-        if (awaited := self._awaited.pop(number, None)) is not None:
-            awaited.set_result(reply)
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the trace, and return its root's reference."""
@@ -294,7 +273,7 @@ def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
     first = next(frames, None)
     if first is None:
         return
-    _, (_, told, restarts) = wire.decode_message(first)
+    _, (_, told) = wire.decode_message(first)
     settings = restored(told)
 
     def poll() -> None:
@@ -302,13 +281,9 @@ def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
             channel.close()  # another process has a copy of the application's end
 
     back = Pipeline(settings, poll=poll, emitter=Traces, is_apart=True)
-    for _ in range(restarts):
-        back.meters.restarted()
-    session = Session(channel, back, owns=True)
-    session.serve(frames)
+    Session(channel, back, owns=True).serve(frames)
     # Gone without a word: what came is scored all the same, as far as the time suffices.
-    if not session.was_closed:
-        back.close(LAST_S)
+    back.close(LAST_S)
     # Exporters that are still closing count what did not arrive.
     back.has_closed.wait(LAST_S)
 

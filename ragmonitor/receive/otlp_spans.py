@@ -16,8 +16,9 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
-from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
-from ragmonitor.capture.span_readers import EVENTS, SpanRecord, with_contents
+from ragmonitor.capture.coercion import text_in
+from ragmonitor.capture.span_readers.span_events import with_contents
+from ragmonitor.capture.span_readers.spans import SpanRecord
 
 OVERHEAD_BYTES: Final = 500
 """The memory that a held span takes beside its contents, estimated."""
@@ -126,6 +127,8 @@ def span_record(held: HeldSpan) -> SpanRecord:
     parent = None
     if held.parent_id:
         parent = _context(trace_id, int(held.parent_id, 16), None)
+    events = ((each.name, _plain_of(each.attributes)) for each in span.events)
+    attributes, exception = with_contents(_plain_of(span.attributes), events)
     return SpanRecord(
         span_id=held.span_id,
         parent_id=held.parent_id,
@@ -133,16 +136,13 @@ def span_record(held: HeldSpan) -> SpanRecord:
         parent=parent,
         name=span.name,
         scope=held.scope,
-        attributes=with_contents(
-            _plain_of(span.attributes),
-            ((e.name, _plain_of(e.attributes)) for e in span.events if e.name in EVENTS),
-        ),
+        attributes=attributes,
         started_ns=span.start_time_unix_nano,
         ended_ns=span.end_time_unix_nano,
         status=_STATUS.get(span.status.code, "unset"),
         status_text=span.status.message,
-        exception=_exception(span.events),
-        attributes_lost=span.dropped_attributes_count,
+        exception=exception,
+        is_whole=not span.dropped_attributes_count,
     )
 
 
@@ -161,18 +161,6 @@ def _context(trace_id: int, span_id: int, state: TraceState | None) -> SpanConte
         trace_flags=TraceFlags(TraceFlags.SAMPLED),
         trace_state=state,
     )
-
-
-def _exception(events: Iterable[Span.Event]) -> tuple[str, str]:
-    """Return (type, message) of the last exception event."""
-    exception = ("", "")
-    for event in events:
-        if event.name == "exception":
-            attributes = _plain_of(event.attributes)
-            kind = text_in(attributes.get("exception.type")) or ""
-            message = text_in(attributes.get("exception.message")) or ""
-            exception = kind.rpartition(".")[2], message[:MAX_ERROR_CHARACTERS]
-    return exception
 
 
 def _plain_of(pairs: Iterable[KeyValue]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ TEXTS: Final[Mapping[str, Texts]] = {
     "GoldenQuestions": Texts(
         "Golden questions are answered worse than they were, or not at all.",
         "%(service)s: %(signal)s by %(judge)s is worse than the questions' own history.",
-        "黄金问题答得比以前差，或没有回答。",
+        "参考问题答得比以前差，或没有回答。",
         "%(service)s：据 %(judge)s，%(signal)s 差于这些问题自己的历史。",
     ),
     "VersionWorse": Texts(
@@ -120,16 +120,16 @@ TEXTS: Final[Mapping[str, Texts]] = {
         "The LLM judge gives no verdicts, or too few.",
         "%(service)s: most calls of %(judge)s fail, its circuit breaker is open, or verdicts "
         "are missing. Meanwhile only the built-in judge scores, and it does not page.",
-        "LLM 评审没有给出裁决，或给得太少。",
-        "%(service)s：%(judge)s 的多数调用失败、断路器断开，或缺少裁决。其间只有内置评审打分"
+        "LLM 评审没有给出结论，或给得太少。",
+        "%(service)s：%(judge)s 的多数调用失败、断路器断开，或缺少结论。其间只有内置评审打分"
         "，它不会叫醒人。",
     ),
     "JudgeDrift": Texts(
         "The judge's verdicts differ from those it gave before.",
         "%(service)s: %(judge)s judges its reference answers differently. Cause of the "
         "active alarm: %(cause)s.",
-        "评审的裁决与它以前给出的不同。",
-        "%(service)s：%(judge)s 对参考样例改变了裁决。当前告警的原因：%(cause)s。",
+        "评审的结论与它以前给出的不同。",
+        "%(service)s：%(judge)s 对参考样例改变了结论。当前告警的原因：%(cause)s。",
     ),
     "BudgetExhausted": Texts(
         "The judge's budget does not pay for one more answer.",

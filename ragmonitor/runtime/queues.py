@@ -34,8 +34,6 @@ class MemoryQueue:
     """
 
     def __init__(self, size: int, max_bytes: int = MAX_BYTES) -> None:
-        if size < 1:
-            raise ValueError(f"a queue holds at least one, not {size}")
         self._size, self._max_bytes = size, max_bytes
         self._waiting: deque[tuple[Finished, int]] = deque()
         self._bytes = 0
@@ -55,7 +53,7 @@ class MemoryQueue:
     @property
     def room(self) -> int:
         """The number of items that there is still room for."""
-        return max(0, self._size - len(self._waiting)) if self._bytes < MAX_BYTES else 0
+        return max(0, self._size - len(self._waiting)) if self._bytes < self._max_bytes else 0
 
     def take(self) -> Finished | None:
         """Return what waits longest; None if none waits."""

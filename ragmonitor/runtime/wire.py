@@ -7,13 +7,13 @@ do not know.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from functools import cache
-from typing import Any, Final, Literal, get_type_hints
+from typing import Any, Final, Literal
 
 import msgspec
 
-from ragmonitor.records import Cause, Interaction, JudgeIdentity, Report, Scored, Unscored
+from ragmonitor.records import Interaction, Report
 from ragmonitor.runtime.errors import WireError
 
 VERSION: Final = 1
@@ -113,44 +113,6 @@ def _decoder(shape: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 # --- reports, in messages -----------------------------------------------------------------------
-
-
-class Evaluated(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A `Scored` or an `Unscored`: only one of them has a cause."""
-
-    evaluator: str
-    judge: JudgeIdentity
-    score: float | None = None
-    explanation: str = ""
-    cause: Cause | None = None
-    detail: str = ""
-
-    def evaluation(self) -> Scored | Unscored:
-        """Return the one that it is. Raises `ValueError`: it is neither."""
-        name, judge = self.evaluator, self.judge
-        if self.cause is not None:
-            return Unscored(evaluator=name, judge=judge, cause=self.cause, detail=self.detail)
-        if self.score is None:
-            raise ValueError("an evaluation has neither a score nor a cause")
-        return Scored(evaluator=name, judge=judge, score=self.score, explanation=self.explanation)
-
-
-@cache
-def report_shape() -> type[msgspec.Struct]:
-    """Return `Report` with evaluations of one type, since the library tells no two apart."""
-    hints = get_type_hints(Report) | {"evaluations": tuple[Evaluated, ...]}
-    members: list[Any] = [
-        (each.name, hints[each.name], *(() if each.default is MISSING else (each.default,)))
-        for each in _OF_REPORT
-    ]
-    return msgspec.defstruct("_Report", members, kw_only=True)
-
-
-def report_of(read: msgspec.Struct, interaction: Interaction) -> Report:
-    """Return the report of such a value. Raises `ValueError`: an evaluation is none."""
-    values = {name: getattr(read, name) for name in read.__struct_fields__}
-    values["evaluations"] = tuple([each.evaluation() for each in values["evaluations"]])
-    return Report(interaction=interaction, **values)
 
 
 def without_interaction(report: Report) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from ragmonitor.sampling.budget import RunBudget, spent_in
 from ragmonitor.sampling.consistent_draws import uniform_of
+from ragmonitor.sampling.floors import Floors
 from ragmonitor.sampling.sampler import AdaptiveSampler
 
 __all__ = [
     "AdaptiveSampler",
+    "Floors",
     "RunBudget",
     "spent_in",
     "uniform_of",

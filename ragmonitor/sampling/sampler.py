@@ -10,6 +10,7 @@ from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.sampling.consistent_draws import is_drawn
+from ragmonitor.sampling.floors import Floors
 from ragmonitor.semconv import metrics as names
 from ragmonitor.store import Budget, BudgetStatus, StoreUnavailableError
 
@@ -35,8 +36,8 @@ class AdaptiveSampler:
     the horizon half the time a full bucket would last, in readings of typical cost: what is
     expected of each, times the share of it that earlier ones came to. An answer's probability is
     `min(1, f (s + (1 - s) uncertainty))` with s the uniform share, 0.5, or f where that is more:
-    at f = 1 everything is read. Answers that `always` names have 1; what cannot be paid has 0. Only
-    then it is drawn.
+    at f = 1 everything is read. Floors raise it, and answers that `always` names have 1; what
+    cannot be paid has 0. Only then it is drawn.
 
     Nothing is drawn and then dropped for lack of money, which would bias every mean in a burst.
     Where another process, or thread, spends the last of it in between, the answer stays drawn and
@@ -58,6 +59,7 @@ class AdaptiveSampler:
         budget: Budget | None = None,
         expected_cost: Callable[[Interaction], float] = lambda _: 0.0,
         always: Collection[str] = (),
+        floors: Floors | None = None,
     ) -> None:
         """Begin without any traffic.
 
@@ -68,6 +70,7 @@ class AdaptiveSampler:
             expected_cost: Of one reading, at most, in the budget's unit; 0 or more. What it
                 raises, `draw` and `reserve` raise; ValueError where it is no such number.
             always: Tags, or names of attributes, of answers that are read for certain.
+            floors: Least probabilities, by the value of an attribute; None: there are none.
         """
         if not 0 < rate <= 1:
             raise ValueError(f"a rate lies above 0 and up to 1, not at {rate}")
@@ -76,6 +79,7 @@ class AdaptiveSampler:
         self._budget = budget
         self._expected_cost = expected_cost
         self._always = frozenset(always)
+        self._floors = floors
         self._is_warned = False
         self._arrived_s, self._per_s = -math.inf, 0.0
         self._typical_cost: float | None = None
@@ -104,11 +108,13 @@ class AdaptiveSampler:
                 return _uncovered(0.0)
             level, bearable_per_s = status.level, self._bearable_per_s(status.pace_per_s)
             self._typical_cost += LEARNING * (cost - self._typical_cost)
-        rate = self._common(bearable_per_s, now)
+        rate, least = self._common(bearable_per_s, now), 0.0
+        if self._floors is not None:
+            least = self._floors.least(interaction, now, bearable_per_s=bearable_per_s)
         if level < cost:
             self._warn_of(cost)
             return _uncovered(rate)
-        probability = _by_uncertainty(rate, uncertainty)
+        probability = max(least, _by_uncertainty(rate, uncertainty))
         if self._always and not (
             self._always.isdisjoint(interaction.tags)
             and self._always.isdisjoint(interaction.attributes)

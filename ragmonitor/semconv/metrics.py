@@ -10,7 +10,6 @@ Names follow https://prometheus.io/docs/practices/naming/; the client adds `_tot
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -48,113 +47,118 @@ TABLE: Final[dict[str, Metric]] = {}
 """Every metric by its name, in the order of docs/metrics.md."""
 
 
-def _row(
-    section: str,
-    name: str,
-    text: str,
-    labels: str = "",
-    *,
-    kind: Kind = "gauge",
-    buckets: tuple[float, ...] = (),
-) -> str:
-    """Add a row, with its labels separated by spaces, and return the metric's name."""
-    TABLE[name] = Metric(
-        section=section,
-        kind=kind,
-        name=name,
-        help=text,
-        labels=tuple(labels.split()),
-        buckets=buckets,
-    )
-    return name
+class _Section:
+    """Adds rows under a heading; each of its methods returns the metric's name."""
+
+    def __init__(self, heading: str) -> None:
+        self._heading = heading
+
+    def gauge(self, name: str, text: str, labels: str = "") -> str:
+        return self.row("gauge", name, text, labels)
+
+    def counter(self, name: str, text: str, labels: str = "") -> str:
+        return self.row("counter", name, text, labels)
+
+    def row(
+        self, kind: Kind, name: str, text: str, labels: str, buckets: tuple[float, ...] = ()
+    ) -> str:
+        """Add a row, with its labels separated by spaces."""
+        TABLE[name] = Metric(
+            section=self._heading,
+            kind=kind,
+            name=name,
+            help=text,
+            labels=tuple(labels.split()),
+            buckets=buckets,
+        )
+        return name
+
+    def histogram(
+        self, name: str, text: str, labels: str = "", *, buckets: tuple[float, ...]
+    ) -> str:
+        return self.row("histogram", name, text, labels, buckets)
 
 
-_events = partial(_row, "What happened")
-_means = partial(_row, "Means, each with its 95 % interval")
-_sums = partial(_row, "The same means as counters", labels="signal judge", kind="counter")
-_alarms = partial(_row, "Alarms")
-_amounts = partial(_row, "Time and money", kind="histogram")
-_spending = partial(_row, "Sampling and money")
-_judging = partial(_row, "The judge")
-_versions = partial(_row, "Versions and events")
-_goldens = partial(_row, "Golden questions")
-_people = partial(_row, "What people say")
-_operation = partial(_row, "Operation")
+_events = _Section("What happened")
+_means = _Section("Means, each with its 95 % interval")
+_sums = _Section("The same means as counters")
+_alarms = _Section("Alarms")
+_amounts = _Section("Time and money")
+_spending = _Section("Sampling and money")
+_judging = _Section("The judge")
+_versions = _Section("Versions and events")
+_goldens = _Section("Golden questions")
+_people = _Section("What people say")
+_operation = _Section("Operation")
 
 
 def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
     """Add the mean over a window with its interval."""
-    _means(name, text, labels)
+    _means.gauge(name, text, labels)
     for end, bound in (("lower", 0), ("upper", 1)):
         text = f"The {end} end of the 95 % interval, with {bound} for each unobserved answer."
-        _means(f"{root or name}_{end}", text, labels)
+        _means.gauge(f"{root or name}_{end}", text, labels)
     return name
 
 
 _BOUNDS: Final = "Its 95 % interval is in the label bound: mean, lower or upper."
 
 
-INTERACTIONS: Final = _events(
+INTERACTIONS: Final = _events.counter(
     "ragmonitor_interactions",
     "Captured interactions, by how they ended.",
     "framework status",
-    kind="counter",
 )
-EVALUATIONS: Final = _events(
+EVALUATIONS: Final = _events.counter(
     "ragmonitor_evaluations",
     "Evaluations by outcome: scored, or the cause why there is no score.",
     "evaluator judge outcome",
-    kind="counter",
 )
-DIAGNOSES: Final = _events(
+DIAGNOSES: Final = _events.counter(
     "ragmonitor_diagnoses",
     "Scored answers by what went wrong, not weighted by their inclusion probability.",
     "judge diagnosis",
-    kind="counter",
 )
-SCORE_HISTOGRAM: Final = _events(
+SCORE_HISTOGRAM: Final = _events.histogram(
     "ragmonitor_score",
     "Scores, not weighted by inclusion probability, with trace_id and span_id as exemplars.",
     "evaluator judge",
     buckets=SCORE_BUCKETS,
-    kind="histogram",
 )
-INTERACTION_SECONDS: Final = _events(
+INTERACTION_SECONDS: Final = _events.histogram(
     "ragmonitor_interaction_seconds",
     "Time from the question to the last token, with trace_id and span_id as exemplars.",
     "framework",
     buckets=SECONDS_BUCKETS,
-    kind="histogram",
 )
-RETRIEVED_CHUNKS: Final = _events(
+RETRIEVED_CHUNKS: Final = _events.histogram(
     "ragmonitor_retrieved_chunks",
     "Chunks that the model was shown.",
     buckets=CHUNK_BUCKETS,
-    kind="histogram",
 )
 
 # Under the names that OpenTelemetry's GenAI conventions give them, as its exporter for Prometheus
 # writes them: https://github.com/open-telemetry/semantic-conventions-genai
 _GENAI_CALL: Final = "gen_ai_operation_name gen_ai_provider_name gen_ai_request_model"
-GENAI_DURATION: Final = _amounts(
+GENAI_DURATION: Final = _amounts.histogram(
     "gen_ai_client_operation_duration_seconds",
     "Time of one model call (operation chat) or of one retrieval (operation retrieval).",
     f"{_GENAI_CALL} error_type",
     buckets=GENAI_SECONDS_BUCKETS,
 )
-GENAI_TOKENS: Final = _amounts(
+GENAI_TOKENS: Final = _amounts.histogram(
     "gen_ai_client_token_usage",
     "Tokens of one model call, as its provider counted them.",
     f"{_GENAI_CALL} gen_ai_token_type",
     buckets=GENAI_TOKEN_BUCKETS,
 )
-FIRST_TOKEN_SECONDS: Final = _amounts(
+FIRST_TOKEN_SECONDS: Final = _amounts.histogram(
     "ragmonitor_time_to_first_token_seconds",
     "Time from the question to the first token of a streamed answer, retrieval included.",
     "framework",
     buckets=SECONDS_BUCKETS,
 )
-ANSWER_COST_USD: Final = _amounts(
+ANSWER_COST_USD: Final = _amounts.histogram(
     "ragmonitor_answer_cost_usd",
     "Price of the tokens of an answer's model calls; of answers whose tokens and prices are known.",
     "model",
@@ -176,165 +180,164 @@ HALLUCINATION_RATE: Final = _estimate(
 REFUSAL_RATE: Final = _estimate(
     "ragmonitor_refusal_rate", "Share of answers that decline to answer.", "judge window"
 )
-GROUP_HALLUCINATION_RATE: Final = _means(
+GROUP_HALLUCINATION_RATE: Final = _means.gauge(
     "ragmonitor_group_hallucination_rate",
     "Share of answers with an unsupported sentence, of a part of the traffic.",
     "judge window dimension group",
 )
-GROUP_HALLUCINATION_BOUND: Final = _means(
+GROUP_HALLUCINATION_BOUND: Final = _means.gauge(
     "ragmonitor_group_hallucination_rate_bound",
     "The ends of its 95 % interval: bound is lower or upper.",
     "judge window dimension group bound",
 )
-EMPTY_RETRIEVAL_RATIO: Final = _means(
+EMPTY_RETRIEVAL_RATIO: Final = _means.gauge(
     "ragmonitor_empty_retrieval_ratio", "Share of answers without any chunk.", "window"
 )
-WEAK_RETRIEVAL_RATIO: Final = _means(
+WEAK_RETRIEVAL_RATIO: Final = _means.gauge(
     "ragmonitor_weak_retrieval_ratio",
     "Share of answers whose best chunk is weaker than nearly all of the reference's.",
     "window",
 )
+_SUMMED: Final = "signal judge"
 # Summable over windows and processes: from these PromQL forms the means (docs/statistics.md).
-ANSWERS: Final = _sums("ragmonitor_answers", "Answers that had a chance to be judged.")
-JUDGED_ANSWERS: Final = _sums(
-    "ragmonitor_judged_answers", "Judged answers to which the signal applies."
+ANSWERS: Final = _sums.counter(
+    "ragmonitor_answers", "Answers that had a chance to be judged.", _SUMMED
 )
-ESTIMATE: Final = _sums(
+JUDGED_ANSWERS: Final = _sums.counter(
+    "ragmonitor_judged_answers", "Judged answers to which the signal applies.", _SUMMED
+)
+ESTIMATE: Final = _sums.counter(
     "ragmonitor_estimate",
     'Pseudo-outcomes of the value, or of "the signal applies", by their sign, as a size.',
-    labels="signal judge of sign",
+    f"{_SUMMED} of sign",
 )
 
 _ALARM: Final = "signal judge kind"
-ALARM_EVIDENCE_SECONDS: Final = _alarms(
+ALARM_EVIDENCE_SECONDS: Final = _alarms.gauge(
     "ragmonitor_alarm_evidence_seconds",
     "While the objectives are met, all alarms together reach this level at most once in so long a "
     "time; held while the alarm is active.",
     _ALARM,
 )
-ALARM_THRESHOLD_SECONDS: Final = _alarms(
+ALARM_THRESHOLD_SECONDS: Final = _alarms.gauge(
     "ragmonitor_alarm_threshold_seconds",
     "Evidence at which an alarm is raised: the mean time between false alarms is at least this.",
 )
-ALARM_ACTIVE: Final = _alarms(
+ALARM_ACTIVE: Final = _alarms.gauge(
     "ragmonitor_alarm_active",
     "Whether the alarm is raised and not cleared: 0 or 1.",
     _ALARM,
 )
-ALARM_SINCE: Final = _alarms(
+ALARM_SINCE: Final = _alarms.gauge(
     "ragmonitor_alarm_since_timestamp_seconds",
     "When the active alarm was raised; without one absent.",
     _ALARM,
 )
-ALARM_RISE_START: Final = _alarms(
+ALARM_RISE_START: Final = _alarms.gauge(
     "ragmonitor_alarm_rise_start_timestamp_seconds",
     "When the rise began that the active alarm's evidence rests on; without one absent.",
     _ALARM,
 )
-ALARM_RISE_MEAN: Final = _alarms(
+ALARM_RISE_MEAN: Final = _alarms.gauge(
     "ragmonitor_alarm_rise_mean",
     "Mean of the scored answers since the rise (side: since) and before it (side: before), on the "
     "signal's own scale; absent without an active alarm, or without such answers.",
     f"{_ALARM} side",
 )
-ALARM_OBJECTIVE: Final = _alarms(
+ALARM_OBJECTIVE: Final = _alarms.gauge(
     "ragmonitor_alarm_objective",
     "The limit of the mean: the objective that was set, or learned; absent while it is learned. Of "
     "a signal that is a difference (scores of golden questions) 0.5 is none.",
     _ALARM,
 )
-ALARMS_RAISED: Final = _alarms("ragmonitor_alarms_raised", "Alarms raised.", _ALARM, kind="counter")
+ALARMS_RAISED: Final = _alarms.counter("ragmonitor_alarms_raised", "Alarms raised.", _ALARM)
 
-SAMPLING_RATE: Final = _spending(
+SAMPLING_RATE: Final = _spending.gauge(
     "ragmonitor_judge_sampling_rate",
     "Inclusion probability of an answer of usual uncertainty.",
     "judge",
 )
-MAX_SAMPLING_RATE: Final = _spending(
+MAX_SAMPLING_RATE: Final = _spending.gauge(
     "ragmonitor_judge_max_sampling_rate",
     "That probability while the budget permits it, as it is set.",
     "judge",
 )
-ARRIVALS: Final = _spending(
+ARRIVALS: Final = _spending.gauge(
     "ragmonitor_arrivals_per_second",
     "Answers per second, with a half-life of two minutes.",
 )
-EXPECTED_COST: Final = _spending(
+EXPECTED_COST: Final = _spending.gauge(
     "ragmonitor_judge_expected_cost",
     "Expected cost of judging one answer, in the budget's unit.",
     "judge unit",
 )
-BUDGET_LEVEL: Final = _spending(
+BUDGET_LEVEL: Final = _spending.gauge(
     "ragmonitor_budget_level",
     "What may be spent at once now.",
     "unit per",
 )
-BUDGET_LIMIT: Final = _spending(
+BUDGET_LIMIT: Final = _spending.gauge(
     "ragmonitor_budget_limit",
     "What may be spent in the time that the label per names.",
     "unit per",
 )
-UNCOVERED_RATIO: Final = _spending(
+UNCOVERED_RATIO: Final = _spending.gauge(
     "ragmonitor_uncovered_ratio",
     "Share of the window's answers that had no chance to be judged.",
     "judge window",
 )
-MISSING_RATIO: Final = _spending(
+MISSING_RATIO: Final = _spending.gauge(
     "ragmonitor_judge_missing_ratio",
     "Share of the answers drawn within the last day that have no verdict.",
     "judge",
 )
 
-JUDGE_CALLS: Final = _judging(
+JUDGE_CALLS: Final = _judging.counter(
     "ragmonitor_judge_calls",
     "Calls of a judge's model.",
     "judge",
-    kind="counter",
 )
-JUDGE_COST_USD: Final = _judging(
+JUDGE_COST_USD: Final = _judging.counter(
     "ragmonitor_judge_cost_usd",
     "Cost of a judge's model.",
     "judge",
-    kind="counter",
 )
-JUDGE_TOKENS: Final = _judging(
+JUDGE_TOKENS: Final = _judging.counter(
     "ragmonitor_judge_tokens",
     "Tokens that a judge's model used.",
     "judge direction",
-    kind="counter",
 )
-JUDGE_SECONDS: Final = _judging(
+JUDGE_SECONDS: Final = _judging.histogram(
     "ragmonitor_judge_seconds",
     "Time to judge one answer over all calls, by outcome: ok, cached (no call), or a cause.",
     "judge outcome",
     buckets=SECONDS_BUCKETS,
-    kind="histogram",
 )
-JUDGE_BREAKER_STATE: Final = _judging(
+JUDGE_BREAKER_STATE: Final = _judging.gauge(
     "ragmonitor_judge_breaker_state",
     "Circuit breaker of a judge's provider: 0 closed, 1 half open (one call tries), 2 open.",
     "judge",
 )
-ALARM_CAUSE: Final = _judging(
+ALARM_CAUSE: Final = _judging.gauge(
     "ragmonitor_alarm_cause",
     "Cause of the active alarm: 1 for what is known, all 0 without an alarm.",
     "judge cause",
 )
-ANCHOR_FLIP_RATE: Final = _judging(
+ANCHOR_FLIP_RATE: Final = _judging.gauge(
     "ragmonitor_anchor_flip_rate",
     "Share of the reference answers on which the judge's verdict has changed.",
     "judge",
 )
-JUDGE_INFO: Final = _judging(
+JUDGE_INFO: Final = _judging.gauge(
     "ragmonitor_judge_info",
     "1; a change of the labels is a change of the judge.",
     "judge version kind",
 )
-LAST_SCORE_TIMESTAMP: Final = _judging(
+LAST_SCORE_TIMESTAMP: Final = _judging.gauge(
     "ragmonitor_last_score_timestamp_seconds", "When the judge last gave a score.", "judge"
 )
 
-VERSION_DIFFERENCE: Final = _versions(
+VERSION_DIFFERENCE: Final = _versions.gauge(
     "ragmonitor_version_difference",
     "Mean of the newest version less that of its baseline; bound is mean, or lower or upper of its "
     "95 % confidence sequence, which holds whenever it is read.",
@@ -352,96 +355,92 @@ GOLDEN_EVALUATORS: Final = (
     *(f"ragchecker_{name}" for name in GOLDEN_RAGCHECKER_SCORES),
 )
 """The evaluators of golden questions; docs/evaluations.md defines each."""
-GOLDEN_SCORE: Final = _goldens(
+GOLDEN_SCORE: Final = _goldens.gauge(
     "ragmonitor_golden_score",
     "Mean score of the golden questions asked in the window, as of all of them now; availability "
     "is the share that got an answer, and ragchecker_ begins RAGChecker's. "
     f"{_BOUNDS}",
     "evaluator judge window bound",
 )
-GOLDEN_ASKS: Final = _goldens(
+GOLDEN_ASKS: Final = _goldens.counter(
     "ragmonitor_golden_asks",
     "Golden questions asked, by outcome: answered, or why there is no answer.",
     "outcome",
-    kind="counter",
 )
 
-EVENT_TIMESTAMP: Final = _versions(
+EVENT_TIMESTAMP: Final = _versions.gauge(
     "ragmonitor_event_timestamp_seconds",
     "When it last happened: a deployment (the first answer of a version), a change of the judge, "
     "or what the application told by `Monitor.event`.",
     "kind name",
 )
 
-CHECKS: Final = _judging(
+CHECKS: Final = _judging.counter(
     "ragmonitor_checks",
     "What `Monitor.check` (of: answer) and `Monitor.guarded` (of: sentence) decided before an "
     "answer was seen: fine, flagged, no_claim, unread.",
     "of outcome",
-    kind="counter",
 )
 
-FEEDBACK: Final = _people(
+FEEDBACK: Final = _people.counter(
     "ragmonitor_feedback",
     "Feedback that people gave, by direction: good, bad or neither; and how much of it is of no "
     "known answer: unknown.",
     "kind direction",
-    kind="counter",
 )
 
-QUEUE_DEPTH: Final = _operation("ragmonitor_queue_depth", "Interactions that wait to be scored.")
-STREAM_RECORDS: Final = _operation(
+QUEUE_DEPTH: Final = _operation.gauge(
+    "ragmonitor_queue_depth", "Interactions that wait to be scored."
+)
+STREAM_RECORDS: Final = _operation.gauge(
     "ragmonitor_stream_records",
     "Records on the stream, by state: waiting, or open (taken by a worker).",
     "state",
 )
-STREAM_OLDEST_SECONDS: Final = _operation(
+STREAM_OLDEST_SECONDS: Final = _operation.gauge(
     "ragmonitor_stream_oldest_seconds",
     "Age of the oldest record on the stream that is not settled; 0: there is none.",
 )
-STREAM_UP: Final = _operation(
+STREAM_UP: Final = _operation.gauge(
     "ragmonitor_stream_up", "1: the process reaches the stream; 0: it does not."
 )
-STORE_UP: Final = _operation(
+STORE_UP: Final = _operation.gauge(
     "ragmonitor_store_up",
     "1: the store of `state` was reached last; 0: it is away, and with it every mean and alarm.",
 )
-RECEIVED: Final = _operation(
+RECEIVED: Final = _operation.counter(
     "ragmonitor_received",
     "What `ragmonitor receive` got, by what became of it: requests, the spans in them, and the "
     "traces whose spans have left.",
     "what outcome",
-    kind="counter",
 )
-DROPPED: Final = _operation(
+DROPPED: Final = _operation.counter(
     "ragmonitor_dropped",
     "Interactions, runs, scores, and spans and log events that were given up.",
     "reason",
-    kind="counter",
 )
-INTERNAL_ERRORS: Final = _operation(
+INTERNAL_ERRORS: Final = _operation.counter(
     "ragmonitor_internal_errors",
     "Errors of the monitoring itself; worker_restart: one ended the worker, which began again.",
     "stage",
-    kind="counter",
 )
-WORKER_SEEN: Final = _operation(
+WORKER_SEEN: Final = _operation.gauge(
     "ragmonitor_worker_seen_timestamp_seconds",
     "When the worker last showed its state; of several processes the one furthest behind.",
 )
-SERVICE_INFO: Final = _operation(
+SERVICE_INFO: Final = _operation.gauge(
     "ragmonitor_service_info",
     "1; the setting service_version, so that deployments show.",
     "version",
 )
-PAGE_INFO: Final = _operation(
+PAGE_INFO: Final = _operation.gauge(
     "ragmonitor_page_info",
     "1; the page for people, where incidents are; absent without server.ui_url.",
     "url",
 )
-BUILD_INFO: Final = _operation(
+BUILD_INFO: Final = _operation.row(
+    "info",
     "ragmonitor_build",
     "The version of ragmonitor.",
     "version",
-    kind="info",
 )

@@ -41,8 +41,6 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     """The judge found it hallucinated."""
     human: bool | None = None
     """A person does; None: nobody has said anything, or nobody can tell."""
-    at_s: Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
-    """The time when it was answered, in seconds since the epoch."""
     chance: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     """Inclusion probability of the answer."""
     drawn_from: Annotated[int, msgspec.Meta(ge=1)] = 1

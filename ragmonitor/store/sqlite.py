@@ -193,6 +193,12 @@ class Sqlite(Store):
         Path(self.place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.path.exists(self.place):  # noqa: PTH110 - texts of answers may stand in it
             os.close(os.open(self.place, os.O_CREAT | os.O_RDWR, 0o600))
+        owner = Path(self.place).stat().st_uid
+        if owner not in (0, getattr(os, "geteuid", int)()):  # always 0 on Windows
+            raise StoreUnavailableError(
+                f"it belongs to another user ({owner}), who may have prepared it; remove it, or "
+                "give it to the user that this process runs as (chown)"
+            )
 
     def _begin(self, db: sqlite3.Connection) -> None:
         """Make the tables; a file that is not ours, or a later release's, is left as it is."""

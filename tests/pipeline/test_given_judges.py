@@ -10,6 +10,7 @@ from ragmonitor import FunctionJudge, Monitor
 from ragmonitor.judges import BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.records import JudgeIdentity
 from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.testing import ListExporter
 from tests.support.openai_server import OpenAiServer, Request, judged, read_prompt
 from tests.support.scrape import outcomes, total
 from tests.support.settings import merged
@@ -230,3 +231,22 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors,
     found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
     assert found == {"judge_error": 1, "scored": 1}
     assert total(monitor.registry, "ragmonitor_budget_level") == pytest.approx(1.0, abs=0.01)
+
+
+def test_each_tenant_has_its_share_of_the_judged_answers():
+    """At a rate that draws nobody the first answer of each is judged, and its chance is kept."""
+    judge, reports = Own(), ListExporter()
+    sample = {"rate": 1e-9, "floor_by": "tenant"}
+    monitor = Monitor("test", server=False, judge=judge, sample=sample, exporters=[reports])
+    tenants = [*("a" * 30), "b", "c", *("a" * 30)]
+    for number, tenant in enumerate(tenants):
+        told = {"id": f"{number:032x}", "query": f"of {tenant}", "attributes": {"tenant": tenant}}
+        monitor.observe(interaction(**told))
+    assert monitor.flush(30)
+    monitor.close()
+    assert judge.asked[:1] == ["of a"]
+    assert {"of b", "of c"} <= {*judge.asked}
+    assert len(judge.asked) < 10
+    sampled = [each for each in reports.reports if each.role == "sampled" and each.assessment]
+    drawn = {each.interaction.query: each.decision for each in sampled}
+    assert drawn["of b"].inclusion_probability == drawn["of c"].inclusion_probability == 1

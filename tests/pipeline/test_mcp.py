@@ -110,6 +110,23 @@ def test_a_withheld_text_is_in_no_tool(content):
         assert text not in told
 
 
+def test_no_control_character_reaches_an_assistant():
+    """Neither of a name nor of a text, from whatever tool."""
+    with alarmed() as monitor:
+        with monitor.interaction(
+            query="a\x1b]0;owned\x07b\u202ec", attributes={"route": "\x9b2J"}
+        ) as i:
+            i.retrieved([Chunk(text=CHUNK, metadata={"source": "a\x1b[2Jb.md"})])
+            i.answered(f"\x1b[31m{WRONG}")
+        monitor.event("d\x07e")
+        assert monitor.flush(60)
+        names, _ = ask(monitor)
+        _, found = ask(monitor, *((name, {}) for name in names))
+    told = json.dumps(found, ensure_ascii=False).encode("unicode_escape").decode()
+    assert "]0;owned" in told
+    assert not any(each in told for each in ("x1b", "u001b", "u0007", "x9b", "u009b", "u202e"))
+
+
 def test_what_cannot_be_had_is_said_and_nothing_breaks():
     """A wrong token, a name that is none, a monitor that has gone."""
     with alarmed() as monitor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ragmonitor import Chunk, Interaction, Monitor, ServerSettings
 from ragmonitor.cli import rollout
 from ragmonitor.cli.options import RolloutOptions
@@ -49,6 +51,7 @@ def give(monitor: Monitor, *, bad_each: int, tokens: int) -> None:
     assert monitor.flush()
 
 
+@pytest.mark.slow
 def test_a_canary_that_invents_more_is_worse(tmp_path: Path) -> None:
     """Any process of the two versions is asked: they share a state."""
     state = tmp_path / "state"

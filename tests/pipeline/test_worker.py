@@ -23,7 +23,8 @@ from ragmonitor import Monitor
 from ragmonitor.pipeline import sender as back_sender
 from ragmonitor.pipeline import worker_sender
 from ragmonitor.pipeline.carried_settings import described, restored
-from ragmonitor.pipeline.worker_sender import Channel, ChannelError, Line, WorkerSender
+from ragmonitor.pipeline.channel import Channel, ChannelError
+from ragmonitor.pipeline.worker_sender import Line, WorkerSender
 from ragmonitor.runtime import wire
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
@@ -157,9 +158,7 @@ def test_a_worker_that_dies_loses_no_count(caplog) -> None:
         os.kill(first, signal.SIGSTOP)  # so that it has them in hand when it dies
         for _ in range(20):
             answer(monitor)
-        line = sender(monitor)._line
-        assert line is not None
-        until("all are sent", lambda: len(line.owed) == 20)
+        until("all are sent", lambda: len(sender(monitor).owed) == 20)
         os.kill(first, signal.SIGKILL)
         until("there is another", lambda: worker_of(monitor) not in {None, first})
         for _ in range(5):
@@ -330,10 +329,11 @@ STEPS: dict[str, tuple[object, str]] = {
     "listening": (Line, "listen"),
     "made sound": (back_sender, "sound"),
     "encoded": (wire, "encode"),
-    "room": (Line, "has_room"),
-    "put": (Line, "put"),
+    "room": (WorkerSender, "_has_room"),
+    "put": (WorkerSender, "_send"),
     "sent": (Channel, "send"),
-    "counted": (WorkerSender, "_tell_counts"),
+    "counted": (WorkerSender, "_tick"),
+    "requested": (WorkerSender, "_carry_out"),
     "polled": (Monitor, "_poll"),
     "buried": (WorkerSender, "_bury"),
 }
@@ -363,6 +363,8 @@ def test_a_fault_at_any_step_loses_no_answer(step, error, monkeypatch) -> None:
         if step == "buried":
             until("it works", lambda: worker_of(monitor))
             os.kill(worker_of(monitor) or 0, signal.SIGKILL)
+        if step == "requested":
+            assert monitor.flush(10)
         until("it has failed", lambda: raised)
         monitor.flush(10)
         answer(monitor)

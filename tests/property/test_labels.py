@@ -41,9 +41,7 @@ def labelled(answers, count):
     """Return labels of a random part, 60 % of them of what the judge found hallucinated."""
     bad = [each for each in answers if each[1]][: round(0.6 * count)]
     fine = [each for each in answers if not each[1]][: count - len(bad)]
-    return [
-        Label(interaction_id="", judged=judged, human=human, at_s=0) for human, judged in bad + fine
-    ]
+    return [Label(interaction_id="", judged=judged, human=human) for human, judged in bad + fine]
 
 
 def judged_rate(answers):
@@ -115,17 +113,14 @@ def test_unequal_chances_of_being_judged_bring_no_bias():
         rate = Estimate(mean=mean / total, lower=lower, upper=upper, effective_n=n)
         kinds = {kind: [each for each in drawn if each[1] is kind] for kind in (True, False)}
         labels = [
-            Label(interaction_id="", judged=judged, human=bad, at_s=0, chance=chance)
+            Label(interaction_id="", judged=judged, human=bad, chance=chance)
             for kind, most in ((True, 180), (False, 120))
             for bad, judged, chance in kinds[kind][:most]
         ]
         found = corrected(rate, labels)
         plain = corrected(
             rate,
-            [
-                Label(interaction_id="", judged=each.judged, human=each.human, at_s=0)
-                for each in labels
-            ],
+            [Label(interaction_id="", judged=each.judged, human=each.human) for each in labels],
         )
         holds += (found.lower <= truth <= found.upper) / REPETITIONS
         bias += (found.mean - truth) / REPETITIONS

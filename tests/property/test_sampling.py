@@ -7,11 +7,12 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.records import Cause, Interaction, SpanReference
-from ragmonitor.sampling import AdaptiveSampler
+from ragmonitor.sampling import AdaptiveSampler, Floors
 from ragmonitor.sampling.consistent_draws import WHOLE, is_drawn, place_of
 from ragmonitor.store import Budget, Memory
 from ragmonitor.testing import ManualClock
@@ -68,9 +69,10 @@ steps = st.lists(
 @given(
     rate=rates,
     limits=st.none() | st.tuples(st.floats(0.5, 500), st.none() | st.floats(0.1, 50)),
+    floors=st.booleans(),
     steps=steps,
 )
-def test_whatever_comes_chances_are_chances(rate, limits, steps):
+def test_whatever_comes_chances_are_chances(rate, limits, floors, steps):
     """In range, bounded in stake, drawn only where there was one, never beyond any limit."""
     clock = ManualClock()
     per_day, per_hour = limits or (None, None)
@@ -82,6 +84,7 @@ def test_whatever_comes_chances_are_chances(rate, limits, steps):
         budget=budget,
         expected_cost=lambda _: costs[-1],
         always=("always",),
+        floors=Floors("route") if floors else None,
     )
     spent, open_ = [], []
     for told, cost, uncertainty, pause_s, later, share in steps:
@@ -171,7 +174,8 @@ def traffic(seed: int, hours: int) -> Iterator[tuple[float, bool, float]]:
         yield now, bad, rng.gammavariate(2, 0.5) * (2.0 if bad else 0.95)
 
 
-def test_one_over_the_chance_is_the_right_weight():
+@pytest.mark.parametrize("floors", [None, "route"])
+def test_one_over_the_chance_is_the_right_weight(floors):
     """Two days of bursts on 60 calls an hour: right to within four standard errors."""
     clock = ManualClock()
     rng = random.Random(99)
@@ -180,6 +184,7 @@ def test_one_over_the_chance_is_the_right_weight():
         clock=clock,
         budget=Budget(Memory(clock), per_hour=80.0, unit="calls"),
         expected_cost=lambda _: 1.0,
+        floors=floors and Floors(floors),
     )
     answers = bad_answers = uncovered = 0
     drawn, weighted, variance = [], 0.0, 0.0

@@ -13,6 +13,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from email.message import Message
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -22,16 +23,20 @@ from prometheus_client import CollectorRegistry, Gauge
 from ragmonitor.capture.span_readers.dialects import DIALECTS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
+from ragmonitor.export import FeedbackIntake
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import Langfuse
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.judges.sentences import split
 from ragmonitor.offline.shapes import read_file
+from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, request_of
 from ragmonitor.redaction import Redactor
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import InputError, WireError
 from ragmonitor.runtime.wire import decode, encode
 from ragmonitor.stats.labels import Label, labels_of, read_rows, seal
+from tests.support.receiving import answer, json_of
+from tests.support.receiving import request_of as request_with
 from tests.support.stories import interaction
 
 CORPUS: Final = Path(__file__).parent / "corpus"
@@ -113,8 +118,7 @@ def _span(data: bytes) -> None:
                 started_ns=0,
                 ended_ns=1,
             )
-            # Not `filled`, which counts a fault and goes on.
-            dialect.fill(Step(span=span, dialect=dialect, role=dialect.role(span)))
+            dialect.fill(Step(span=span, dialect=dialect, role=dialect.role(span), name=""))
 
 
 # --- files
@@ -175,6 +179,19 @@ def _request(data: bytes) -> None:
         reply = b"".join(iter(lambda: client.recv(65_536), b""))
         assert b" 500 " not in reply[:64]
     assert guard.errors == before
+
+
+def _otlp(data: bytes) -> None:
+    kind = JSON if data[:1] in (b"{", b"[") else PROTOBUF
+    packing = "gzip" if data[:2] == b"\x1f\x8b" else ""
+    request_of(data, content_type=kind, encoding=packing)
+
+
+def _feedback(data: bytes) -> None:
+    headers = Message()
+    headers["Host"], headers["Content-Type"] = "localhost", "application/json"
+    intake = FeedbackIntake(lambda _told: True)
+    assert intake("/ragmonitor/feedback", headers, data).status in (202, 400)
 
 
 # --- redaction
@@ -288,6 +305,20 @@ def parsers() -> dict[str, Parser]:
                 b"[",
                 b";",
             ),
+        ),
+        "OTLP body": Parser(
+            read=_otlp,
+            examples=(
+                json_of(request_with(*answer())),
+                request_with(*answer()).SerializeToString(),
+            ),
+            refuses=(UnreadableBodyError,),
+            pieces=(*_JSON, b'"spans":', b'"value":{"arrayValue":', b"\x0a\x00", b"\x1f\x8b\x08"),
+        ),
+        "feedback": Parser(
+            read=_feedback,
+            examples=(b'{"id": "a1", "value": true, "kind": "stars", "comment": "Why?"}',),
+            pieces=(*_JSON, b'"value":', b'"up"'),
         ),
         "redaction": Parser(
             read=_redaction,

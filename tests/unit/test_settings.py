@@ -178,6 +178,7 @@ def test_a_misspelt_keyword_is_an_error(options, meant):
             r"did you mean judge\.timeout_s\?",
         ),
         ("service = ", r"ragmonitor\.toml: "),
+        ("service = " + "[" * 10_000, r"ragmonitor\.toml: "),
     ],
 )
 def test_a_wrong_file_is_an_error(written, text, message):

@@ -1,5 +1,7 @@
 """Makes rows, panels, variables and boards as Grafana's JSON (schema 41, Grafana 11.6 and later).
 
+What is left out is as Grafana has it by default.
+
 A text is a `Words` until the board is written: `in_language` puts the text of one language there.
 """
 
@@ -61,7 +63,8 @@ def uid_of(name: str) -> Words:
 def panel(
     kind: str,
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     queries: Sequence[Query],
     *,
     width: int = 12,
@@ -78,6 +81,7 @@ def panel(
         kind: Grafana's name of it.
         title: The question that it answers.
         description: What it shows, and what to do about it.
+        chinese: The same in Chinese.
         queries: What Prometheus is asked.
         width: Of 24 columns.
         height: In rows of the grid.
@@ -104,7 +108,7 @@ def panel(
     return {
         "type": kind,
         "title": title,
-        "description": description,
+        "description": Words(description, chinese),
         "datasource": SOURCE,
         "gridPos": {"w": width, "h": height},
         "targets": targets,
@@ -127,7 +131,8 @@ def override(matcher: str, name: Text, **properties: Any) -> Json:
 
 def lines(
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     *queries: Query,
     unit: str = "percentunit",
     empty: Words | None = None,
@@ -141,6 +146,7 @@ def lines(
     Args:
         title: The question that it answers.
         description: What it shows, and what to do about it.
+        chinese: The same in Chinese.
         queries: What Prometheus is asked.
         unit: Of the values.
         empty: Shown where nothing was found, for what not every service has.
@@ -149,48 +155,32 @@ def lines(
         least: Where the axis begins.
         others: As of `panel`.
     """
-    drawn = {
-        "drawStyle": "line",
-        "lineWidth": 1,
-        "fillOpacity": 0,
-        "showPoints": "never",
-        # A gap of up to ten minutes is a scrape or two; a longer one is shown as what it is.
-        "spanNulls": 600_000,
-        **(custom or {}),
-    }
-    defaults = {
-        "unit": unit,
-        "min": least,
-        "color": {"mode": "palette-classic"},
-        "custom": drawn,
-        **({} if empty is None else {"noValue": empty}),
-    }
-    options = {
-        "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom"},
-        "tooltip": {"mode": "multi", "sort": "desc"},
-    }
-    target = {"range": True, "exemplar": exemplars}
+    # A gap of up to ten minutes is a scrape or two; a longer one is shown as what it is.
+    drawn = {"showPoints": "never", "spanNulls": 600_000, **(custom or {})}
+    defaults = {"unit": unit, "min": least, "custom": drawn}
     return panel(
         "timeseries",
         title,
         description,
+        chinese,
         queries,
-        target=target,
-        defaults=defaults,
-        options=options,
+        target={"range": True, "exemplar": exemplars},
+        defaults=defaults | ({} if empty is None else {"noValue": empty}),
+        options={"tooltip": {"mode": "multi", "sort": "desc"}},
         **others,
     )
 
 
-def stacked(title: Words, description: Words, *queries: Query, **others: Any) -> Json:
+def stacked(title: Words, description: str, chinese: str, *queries: Query, **others: Any) -> Json:
     """Return a panel of areas that lie on each other."""
     custom = {"fillOpacity": 60, "stacking": {"mode": "normal", "group": "A"}}
-    return lines(title, description, *queries, custom=custom, **others)
+    return lines(title, description, chinese, *queries, custom=custom, **others)
 
 
 def stat(
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     expr: str,
     *,
     unit: str,
@@ -203,23 +193,19 @@ def stat(
     Args:
         title: The question that it answers.
         description: What it shows, and what to do about it.
+        chinese: The same in Chinese.
         expr: What Prometheus is asked.
         unit: Of the values.
         legend: The name of a value.
         defaults: What else the values have, by Grafana's names.
         others: As of `panel`.
     """
-    options = {
-        "graphMode": "none",
-        "colorMode": "value",
-        "textMode": "value_and_name",
-        "orientation": "horizontal",
-        "reduceOptions": {"calcs": ["lastNotNull"]},
-    }
+    options = {"graphMode": "none", "textMode": "value_and_name", "orientation": "horizontal"}
     return panel(
         "stat",
         title,
         description,
+        chinese,
         [(expr, legend)],
         target={"instant": True, "range": False},
         defaults={"unit": unit, "decimals": 0, **(defaults or {})},
@@ -228,33 +214,19 @@ def stat(
     )
 
 
-def heatmap(title: Words, description: Words, expr: str, *, unit: str, **others: Any) -> Json:
+def heatmap(
+    title: Words, description: str, chinese: str, expr: str, *, unit: str, **others: Any
+) -> Json:
     """Return a panel of a histogram over time, with its exemplars."""
-    options = {
-        "calculate": False,
-        "cellGap": 1,
-        "color": {
-            "mode": "scheme",
-            "scheme": "Oranges",
-            "scale": "exponential",
-            "exponent": 0.5,
-            "steps": 64,
-        },
-        "rowsFrame": {"layout": "auto"},
-        "yAxis": {"unit": unit},
-        "filterValues": {"le": 1e-9},
-        "exemplars": {"color": "rgba(255,0,255,0.7)"},
-        "legend": {"show": True},
-        "tooltip": {"mode": "single", "yHistogram": True},
-    }
     return panel(
         "heatmap",
         title,
         description,
+        chinese,
         [(expr, "{{le}}")],
         target={"range": True, "exemplar": True, "format": "heatmap"},
         defaults={"unit": unit},
-        options=options,
+        options={"yAxis": {"unit": unit}, "tooltip": {"mode": "single", "yHistogram": True}},
         **others,
     )
 
@@ -340,7 +312,6 @@ def annotation(name: Words, expr: str, title: Words, color: str, *, is_time: boo
         "expr": expr,
         "step": "60s",
         "titleFormat": title,
-        "textFormat": "",
         "useValueForTime": is_time,
     }
 
@@ -348,7 +319,8 @@ def annotation(name: Words, expr: str, title: Words, color: str, *, is_time: boo
 def board(
     name: str,
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     *rows: list[Json],
     since: str,
     variables: Sequence[Json],
@@ -360,6 +332,7 @@ def board(
         name: Of which its id is made.
         title: Its title.
         description: What it is for.
+        chinese: The same in Chinese.
         rows: Headings with their panels.
         since: Where the time range begins, as Grafana writes it: `now-24h`.
         variables: What the reader may choose.
@@ -379,7 +352,7 @@ def board(
     return {
         "uid": uid,
         "title": title,
-        "description": description,
+        "description": Words(description, chinese),
         "tags": tags,
         "schemaVersion": 41,
         "timezone": "browser",

@@ -1,16 +1,15 @@
-"""LangChain applications around any text source, for `ragmonitor demo`."""
+"""LangChain applications around any search and any model, for `ragmonitor demo`."""
 
 # ruff: noqa: ARG002 - LangChain's signatures
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.callbacks import CallbackManagerForLLMRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -20,15 +19,9 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnablePassthrough
 
-from ragmonitor.integration import MissingExtraError
+from ragmonitor import Chunk
 from ragmonitor_langchain.handler import instrument, uninstrument
 
-if TYPE_CHECKING:
-    from ragmonitor import Monitor
-
-_CHUNK_SIZE = 600
-_CHUNK_OVERLAP = 80
-_CHUNKS_SHOWN = 4
 _PIECE = re.compile(r"\S+\s*|\s+")
 
 
@@ -79,44 +72,18 @@ def _usage(prompt: str, reply: str) -> UsageMetadata:
     return UsageMetadata(input_tokens=inputs, output_tokens=outputs, total_tokens=inputs + outputs)
 
 
-class FunctionEmbeddings(Embeddings):
-    """Embeds with a function."""
+class FunctionRetriever(BaseRetriever):
+    """Retrieves with a function."""
 
-    def __init__(self, embed: Callable[[str], list[float]]) -> None:
-        self._embed = embed
+    search: Callable[[str], Sequence[Chunk]]
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return one vector per text."""
-        return [self._embed(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return the text's vector."""
-        return self._embed(text)
-
-
-class LangChainApplication:
-    """A RAG application of LangChain's own parts: retriever, prompt, model, parser."""
-
-    def __init__(self, retriever: BaseRetriever, prompt: str, model: BaseChatModel) -> None:
-        self._chain: Runnable[str, str] = (
-            {"context": retriever | _joined, "question": RunnablePassthrough()}
-            | ChatPromptTemplate.from_template(prompt)
-            | model
-            | StrOutputParser()
-        )
-        self.attributes: Mapping[str, str] = {}
-
-    def ask(self, query: str) -> str:
-        """Return the answer."""
-        return self._chain.invoke(query, config={"metadata": dict(self.attributes)})
-
-    def stream(self, query: str) -> Iterator[str]:
-        """Return the answer in pieces."""
-        return self._chain.stream(query, config={"metadata": dict(self.attributes)})
-
-    async def aask(self, query: str) -> str:
-        """Return the answer."""
-        return await self._chain.ainvoke(query, config={"metadata": dict(self.attributes)})
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return [
+            Document(page_content=each.text, id=each.id, metadata=dict(each.metadata))
+            for each in self.search(query)
+        ]
 
 
 def _joined(documents: list[Document]) -> str:
@@ -127,52 +94,31 @@ class LangChainDriver:
     """Builds LangChain applications for the demo."""
 
     framework = "langchain"
-
-    def instrument(self, monitor: Monitor) -> None:
-        """Observe every LangChain call of this process."""
-        instrument(monitor)
-
-    def uninstrument(self) -> None:
-        """Stop observing."""
-        uninstrument()
+    instrument = staticmethod(instrument)
+    uninstrument = staticmethod(uninstrument)
 
     def application(
         self,
-        documents: Mapping[str, str],
+        search: Callable[[str], Sequence[Chunk]],
         prompt: str,
         respond: Callable[[str], str],
-        embed: Callable[[str], list[float]],
-    ) -> LangChainApplication:
-        """Return an application over these documents.
+    ) -> Callable[[str, Mapping[str, str]], Iterator[str]]:
+        """Return an application of LangChain's own parts: retriever, prompt, model, parser.
+
+        It gives the answer to a question in pieces, and hands attributes on as metadata.
 
         Args:
-            documents: Text by name; split, embedded and kept in memory.
+            search: From a question to chunks, best first.
             prompt: Template with `{context}` and `{question}`.
             respond: From the prompt's text to the model's reply.
-            embed: From a text to its vector, of one length for all texts.
-
-        Raises:
-            MissingExtraError: `langchain-text-splitters` or `numpy` is not installed.
         """
-        try:
-            import numpy  # noqa: F401, ICN001 - else the store says so at the first question
-            from langchain_core.vectorstores import InMemoryVectorStore
-            from langchain_text_splitters import RecursiveCharacterTextSplitter
-        except ImportError as error:
-            raise MissingExtraError(error.name or str(error), "demo") from error
-
-        splitter = RecursiveCharacterTextSplitter(
-            chunk_size=_CHUNK_SIZE, chunk_overlap=_CHUNK_OVERLAP
+        chain: Runnable[str, str] = (
+            {
+                "context": FunctionRetriever(search=search) | _joined,
+                "question": RunnablePassthrough(),
+            }
+            | ChatPromptTemplate.from_template(prompt)
+            | AnsweringModel(respond=respond, model="demo")
+            | StrOutputParser()
         )
-        pieces = [
-            Document(page_content=text, id=f"{name}#{position}", metadata={"source": name})
-            for name, whole in documents.items()
-            for position, text in enumerate(splitter.split_text(whole))
-        ]
-        store = InMemoryVectorStore(FunctionEmbeddings(embed))
-        store.add_documents(pieces)
-        return LangChainApplication(
-            store.as_retriever(search_kwargs={"k": _CHUNKS_SHOWN}),
-            prompt,
-            AnsweringModel(respond=respond, model="demo"),
-        )
+        return lambda query, attributes: chain.stream(query, config={"metadata": dict(attributes)})

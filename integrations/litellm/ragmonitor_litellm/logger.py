@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
@@ -81,12 +80,12 @@ class RagMonitorLogger(CustomLogger):
         # Also what tells two of them apart: litellm adds a logger only if no other one of the same
         # class has the same plain attributes.
         self.key = f"ragmonitor-{id(self):x}"
-        self._monitor: Monitor | None = None
-        self._recorder: Recorder | None = None
+        self.monitor: Monitor | None = None
+        self._recorder: Recorder  # if it is on
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
-            self._monitor = Monitor() if monitor is None else monitor
-            self._recorder = self._monitor.recorder(LiteLLMTranslator(), drain_s=MAX_DRAIN_S)
+            self.monitor = Monitor() if monitor is None else monitor
+            self._recorder = self.monitor.recorder(LiteLLMTranslator(), drain_s=MAX_DRAIN_S)
         except Exception as error:  # noqa: BLE001 - the application runs on without us
             self.is_on = False
             record_error("start", error)
@@ -97,7 +96,7 @@ class RagMonitorLogger(CustomLogger):
         """Note that a request is about to leave; in the caller's own thread or task."""
         with _capture:
             earlier = kwargs.get(self.key, _UNSEEN)
-            if earlier is _UNSEEN or (earlier is not None and not self._is_open(earlier)):
+            if earlier is _UNSEEN or (earlier and not self._recorder.is_open(earlier.run_id)):
                 self._begin(kwargs, messages)
 
     def log_success_event(
@@ -147,7 +146,7 @@ class RagMonitorLogger(CustomLogger):
         metadata = metadata_of(params)
         own = first_marked(metadata)
         recorder = self._recorder
-        if own is False or recorder is None:
+        if own is False:
             return None
         is_in_scope = recorder.scope() is not None
         if not is_in_scope and own is None and self.extract is None:
@@ -195,8 +194,6 @@ class RagMonitorLogger(CustomLogger):
         first_ns: int = 0,
     ) -> None:
         recorder, at_ns = self._recorder, _nanoseconds(end_time)
-        if recorder is None:
-            return
         status: Literal["ok", "error"] = "error" if error else "ok"
         is_redacted = reply is not None and reply.text == REDACTED
         recorder.ended(
@@ -207,9 +204,6 @@ class RagMonitorLogger(CustomLogger):
             recorder.forget(call.run_id)  # its texts must not be seen, or it asked for a tool
         else:
             recorder.ended(call.run_id, reply, status=status, error=error, at_ns=at_ns)
-
-    def _is_open(self, call: Call) -> bool:
-        return self._recorder is not None and self._recorder.is_open(call.run_id)
 
 
 def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMonitorLogger:
@@ -225,11 +219,10 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
             metadata, and those within a `monitor.interaction` block.
     """
     with _lock:
-        logger = _loggers.get(id(monitor))
-        if logger is None:
-            logger = _loggers[id(monitor)] = RagMonitorLogger(monitor)
+        known = (each for listed in _lists() for each in listed if _is_ours(each))
+        logger = next((each for each in known if each.monitor is monitor), None)
+        logger = logger or RagMonitorLogger(monitor)
         logger.extract = extract
-        logger.is_on = True
         if not any(each is logger for each in litellm.callbacks):
             litellm.callbacks.append(logger)
         return logger
@@ -237,34 +230,26 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
 
 def uninstrument() -> None:
     """Stop observing; calls that are under way are not recorded."""
-    with _lock:
-        for logger in tuple(_loggers.values()):
-            with shielded("start"):
-                _remove(logger)
+    with _lock, shielded("start"):
+        for listed in _lists():
+            for logger in filter(_is_ours, listed):
+                logger.is_on = False
+            listed[:] = [each for each in listed if not _is_ours(each)]
 
 
-def _remove(logger: RagMonitorLogger) -> None:
-    logger.is_on = False
-    for name in (
-        "callbacks",
-        "input_callback",
-        "success_callback",
-        "failure_callback",
-        "_async_input_callback",
-        "_async_success_callback",
-        "_async_failure_callback",
-    ):
-        # litellm copies a callback into each of its lists at the next call. In place: others hold
-        # the lists too.
-        callbacks = getattr(litellm, name, None)
-        if isinstance(callbacks, list):
-            callbacks[:] = [each for each in callbacks if each is not logger]
+def _lists() -> Iterator[list[Any]]:
+    """Yield litellm's lists of callbacks: it copies one into each of them at the next call."""
+    events = ("input_callback", "success_callback", "failure_callback")
+    for name in ("callbacks", *events, *(f"_async_{event}" for event in events)):
+        if isinstance(listed := getattr(litellm, name, None), list):
+            yield listed
+
+
+def _is_ours(callback: object) -> TypeGuard[RagMonitorLogger]:
+    return isinstance(callback, RagMonitorLogger)
 
 
 _lock = ForkSafeLock()
-_loggers: WeakValueDictionary[int, RagMonitorLogger] = WeakValueDictionary()
-"""The loggers by the monitor's id. A logger holds its monitor, so no id here can have been used
-again."""
 
 
 def _nanoseconds(moment: Any) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import AsyncGeneratorType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
@@ -178,32 +178,24 @@ class _Root(_Place, StreamListener):
             return
         self.finished = True
         with _capture:
-            self._finish(failure, whole=whole, outputs=outputs, asked=asked)
-
-    def _finish(
-        self, failure: BaseException | None, *, whole: bool, outputs: Any, asked: bool
-    ) -> None:
-        recorder = self.recorder
-        self.result = None  # whose callback holds this object
-        _places.pop(self.id, None)
-        for id_ in self.generators:
-            _places.pop(id_, None)
-        while self.streams:
-            # The root knows by itself whether its answer is whole; no stream of its may stay open.
-            id_, _ = self.streams.popitem()
-            _places.pop(id_, None)
-            if id_ != self.id:
-                recorder.ended(id_)
-        if failure is None:
-            recorder.ended(
+            self.result = None  # whose callback holds this object
+            for id_ in (self.id, *self.generators, *self.streams):
+                _places.pop(id_, None)
+            while self.streams:
+                # The root knows by itself whether its answer is whole; no stream may stay open.
+                id_, _ = self.streams.popitem()
+                if id_ != self.id:
+                    self.recorder.ended(id_)
+            if failure is not None:
+                self.recorder.failed(self.id, failure)
+                return
+            self.recorder.ended(
                 self.id,
                 outputs,
                 status="ok" if whole else "partial",
                 asked=asked,
                 named=lambda _: self.note.shown or None,
             )
-        else:
-            recorder.failed(self.id, failure)
 
     def keeps(self, id_: str) -> bool:
         """Keep the place of a call that returned a generator until the root ends.
@@ -222,6 +214,16 @@ class _Root(_Place, StreamListener):
         """
         if self.returned and self.written:
             self.finish(self.failure)
+
+
+class _Call(NamedTuple):
+    """A call that LlamaIndex tells of as a span that began."""
+
+    id: str
+    role: Role
+    arguments: Mapping[str, Any]
+    instance: Any
+    tags: Mapping[str, Any] | None
 
 
 class SpanListener(BaseSpanHandler[BaseSpan]):
@@ -253,131 +255,19 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 # A model is asked while a stream is read, or by a chat that drains the stream of an
                 # engine which is an interaction of its own.
                 place = _pulled.get() or place
-            if place is None:
-                recorder = _listening.recorder
-                if recorder is None:
-                    pass
-                elif role is _ENGINE or role is _WORKFLOW:
-                    self._root(id_, role, bound_args, instance, tags, recorder, None)
-                else:
-                    self._part(id_, role, bound_args, instance, tags, recorder)
+            call = _Call(id_, role, bound_args.arguments, instance, tags)
+            recorder = _listening.recorder
+            if place is not None:
+                _begin_member(call, parent_id, place)
+            elif recorder is None:
+                pass
+            elif role is _ENGINE or role is _WORKFLOW:
+                _begin_root(call, recorder, None)
             else:
-                self._member(id_, role, bound_args, instance, parent_id, place, tags)
+                _begin_part(call, recorder)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
             _note_loss(parent_id)
-
-    def _root(  # noqa: PLR0917 - passes faster by position
-        self,
-        id_: str,
-        role: Role,
-        bound_args: inspect.BoundArguments,
-        instance: Any,
-        tags: Mapping[str, Any] | None,
-        recorder: Recorder,
-        place: _Place | None,
-    ) -> bool:
-        """Start an interaction; below another, only if the application chooses so."""
-        arguments = bound_args.arguments
-        name = type(instance).__name__
-        if role is _WORKFLOW:
-            tags = active_instrument_tags.get()
-        parent_id = None if place is None else place.run_id
-        picked = (recorder.chooses or bool(tags)) and recorder.picks(
-            name, tags_in(tags) if tags else None, parent_id
-        )
-        if place is not None and not picked:
-            return False
-        query = next(iter(arguments.values()), None)
-        if role is _WORKFLOW:
-            query = arguments.get("start_event")
-        note = Note(dict(tags) if tags else None)
-        recorder.started(
-            id_, parent_id, "chain", name, query, note, asked=role is _ENGINE, picked=picked
-        )
-        if place is not None:
-            if recorder.is_step(id_):  # within a retriever
-                recorder.ended(id_)
-                return False
-            place.answered = True
-        _keep(id_, _Root(id=id_, role=role, recorder=recorder, note=note))
-        return True
-
-    def _part(  # noqa: PLR0917 - as its like
-        self,
-        id_: str,
-        role: Role,
-        bound_args: inspect.BoundArguments,
-        instance: Any,
-        tags: Mapping[str, Any] | None,
-        recorder: Recorder,
-    ) -> None:
-        """Start a run that the application calls by itself: a part of its interaction."""
-        if current_interaction() is None or role is _WRITER:
-            return
-        arguments = bound_args.arguments
-        note = Note(dict(tags) if tags else None, instance if role is _MODEL else None)
-        root = _Root(
-            id=id_, role=_RERANKER if role is _ASKING else role, recorder=recorder, note=note
-        )
-        root.instance = instance
-        if role is _SYNTHESIS:
-            note.synthesized = [arguments.get("nodes") or ()]
-            query = arguments.get("query")
-            recorder.started(id_, None, "chain", type(instance).__name__, query, note, asked=True)
-        elif root.role is not _RERANKER:  # whose own models are parts
-            kind, name, inputs = _called(role, instance, arguments)
-            recorder.started(id_, None, kind, name, inputs, note)
-        _keep(id_, root)
-
-    def _member(  # noqa: PLR0917 - passes faster by position
-        self,
-        id_: str,
-        role: Role,
-        bound_args: inspect.BoundArguments,
-        instance: Any,
-        parent_id: str | None,
-        place: _Place,
-        tags: Mapping[str, Any] | None,
-    ) -> None:
-        root = place.root
-        arguments = bound_args.arguments
-        is_run = (
-            role is _RETRIEVER
-            or (role is _TOOL and place.role is not _TOOL)
-            or (
-                role is _MODEL
-                and place.role is not _MODEL
-                and not (root.streams and _is_inner(root.streams, instance))
-            )
-        )
-        if is_run:
-            kind, name, inputs = _called(role, instance, arguments)
-            if role is _MODEL:
-                _keep(id_, _Place(id_, role, root, instance=instance))
-                # What a reranker asks shows the model that answers nothing.
-                inputs = None if place.role is _RERANKER else inputs
-                root.recorder.started(id_, place.run_id, kind, name, inputs, instance)
-            else:
-                _keep(id_, _Place(id_, role, root))
-                root.recorder.started(id_, place.run_id, kind, name, inputs)
-        elif role is _WRITER and parent_id == root.id:
-            _keep(id_, _Place(id_, role, root, run_id=root.id))
-            _listening.hear_events()
-        elif role is _RERANKER or role is _ASKING:
-            _keep(id_, _Place(id_, _RERANKER, root, run_id=place.run_id))
-        elif not (
-            (role is _ENGINE or role is _WORKFLOW)
-            and self._root(id_, role, bound_args, instance, tags, root.recorder, place)
-        ):
-            # An engine inside an agent, a model inside a model, a synthesizer.
-            _keep(id_, place)
-            if role is _SYNTHESIS and place is root and root.role is _ENGINE:
-                nodes = arguments.get("nodes")
-                if nodes is not None:
-                    note = root.note
-                    note.synthesized = [*(note.synthesized or ()), nodes]
-                root.asks = not isinstance(instance, (ContextOnly, NoText))
 
     def span_exit(
         self,
@@ -452,6 +342,87 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
 
     def prepare_to_drop_span(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing; see `span_drop`."""
+
+
+def _begin_root(call: _Call, recorder: Recorder, place: _Place | None) -> bool:
+    """Start an interaction; below another, only if the application chooses so."""
+    id_, role, arguments, instance, tags = call
+    name = type(instance).__name__
+    query = next(iter(arguments.values()), None)
+    if role is _WORKFLOW:
+        tags = active_instrument_tags.get()
+        query = arguments.get("start_event")
+    parent_id = None if place is None else place.run_id
+    picked = (recorder.chooses or bool(tags)) and recorder.picks(
+        name, tags_in(tags) if tags else None, parent_id
+    )
+    if place is not None and not picked:
+        return False
+    note = Note(dict(tags) if tags else None)
+    recorder.started(
+        id_, parent_id, "chain", name, query, note, asked=role is _ENGINE, picked=picked
+    )
+    if place is not None:
+        if recorder.is_step(id_):  # within a retriever
+            recorder.ended(id_)
+            return False
+        place.answered = True
+    _keep(id_, _Root(id=id_, role=role, recorder=recorder, note=note))
+    return True
+
+
+def _begin_part(call: _Call, recorder: Recorder) -> None:
+    """Start a run that the application calls by itself: a part of its interaction."""
+    id_, role, arguments, instance, tags = call
+    if current_interaction() is None or role is _WRITER:
+        return
+    note = Note(dict(tags) if tags else None, instance if role is _MODEL else None)
+    root = _Root(id=id_, role=_RERANKER if role is _ASKING else role, recorder=recorder, note=note)
+    root.instance = instance
+    if role is _SYNTHESIS:
+        note.synthesized = [arguments.get("nodes") or ()]
+        query = arguments.get("query")
+        recorder.started(id_, None, "chain", type(instance).__name__, query, note, asked=True)
+    elif root.role is not _RERANKER:  # whose own models are parts
+        kind, name, inputs = _called(role, instance, arguments)
+        recorder.started(id_, None, kind, name, inputs, note)
+    _keep(id_, root)
+
+
+def _begin_member(call: _Call, parent_id: str | None, place: _Place) -> None:
+    """Start a run below another one, or keep the place of what is none."""
+    id_, role, arguments, instance, _ = call
+    root = place.root
+    is_run = (
+        role is _RETRIEVER
+        or (role is _TOOL and place.role is not _TOOL)
+        or (
+            role is _MODEL
+            and place.role is not _MODEL
+            and not (root.streams and _is_inner(root.streams, instance))
+        )
+    )
+    if is_run:
+        kind, name, inputs = _called(role, instance, arguments)
+        own = _Place(id_, role, root, instance=instance if role is _MODEL else None)
+        _keep(id_, own)
+        if role is _MODEL and place.role is _RERANKER:
+            inputs = None  # what a reranker asks shows the model that answers nothing
+        root.recorder.started(id_, place.run_id, kind, name, inputs, own.instance)
+    elif role is _WRITER and parent_id == root.id:
+        _keep(id_, _Place(id_, role, root, run_id=root.id))
+        _listening.hear_events()
+    elif role is _RERANKER or role is _ASKING:
+        _keep(id_, _Place(id_, _RERANKER, root, run_id=place.run_id))
+    elif not ((role is _ENGINE or role is _WORKFLOW) and _begin_root(call, root.recorder, place)):
+        # An engine inside an agent, a model inside a model, a synthesizer.
+        _keep(id_, place)
+        if role is _SYNTHESIS and place is root and root.role is _ENGINE:
+            nodes = arguments.get("nodes")
+            if nodes is not None:
+                note = root.note
+                note.synthesized = [*(note.synthesized or ()), nodes]
+            root.asks = not isinstance(instance, (ContextOnly, NoText))
 
 
 class EventListener(BaseEventHandler):

@@ -288,11 +288,11 @@ class LlamaIndexTranslator:
         if not isinstance(reply, NotedReply):
             return Usage()
         for place in (
-            _member(reply.raw, "usage"),
-            _member(reply.raw, "usage_metadata"),
-            _member(_member(reply.raw, "meta"), "tokens"),  # Cohere
+            member_in(reply.raw, "usage"),
+            member_in(reply.raw, "usage_metadata"),
+            member_in(member_in(reply.raw, "meta"), "tokens"),  # Cohere
             reply.extra,
-            _member(reply.extra, "usage"),
+            member_in(reply.extra, "usage"),
             reply.raw,
         ):
             usage = usage_of(place)
@@ -354,11 +354,3 @@ def _chunks(nodes: Iterable[NotedNode]) -> tuple[Chunk, ...]:
         )
         for node_id, text, score, metadata in nodes
     )
-
-
-def _member(holder: Any, name: str) -> Any:
-    if holder is None:
-        return None
-    if isinstance(holder, Mapping):
-        return holder.get(name)
-    return getattr(holder, name, None)

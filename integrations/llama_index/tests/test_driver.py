@@ -11,12 +11,13 @@ import pytest
 from llama_index.core import Settings
 
 from integrations.llama_index.tests.scripted import FakeMonitor
+from ragmonitor import Chunk
 from ragmonitor_llama_index.driver import LlamaIndexDriver
 
-DOCUMENTS = {
-    "manual": "The load limit is 40 kg. Never exceed it.",
-    "legal": "Liability is limited. See page 3.",
-}
+CHUNKS = [
+    Chunk(text="The load limit is 40 kg. Never exceed it.", id="manual#0", score=0.9),
+    Chunk(text="Liability is limited. See page 3.", id="legal#0", score=0.2),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +34,8 @@ def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
     assert (dict(vars(Settings)), llama_index.core.global_tokenizer) == before
 
 
-async def test_the_application_answers_from_its_documents(monitor: FakeMonitor) -> None:
-    """Whole, streamed and asynchronously; its prompt holds the found text and the question."""
+def test_the_application_answers_from_its_documents(monitor: FakeMonitor) -> None:
+    """In pieces; its prompt holds the found text and the question."""
     prompts: list[str] = []
 
     def respond(prompt: str) -> str:
@@ -42,20 +43,13 @@ async def test_the_application_answers_from_its_documents(monitor: FakeMonitor) 
         return "The limit is\n 40 kg."
 
     application = LlamaIndexDriver().application(
-        DOCUMENTS,
-        'Answer {question} from {context} as {"json": 1}.',
-        respond,
-        lambda text: [float(text.count("limit")), float(text.count("kg")), 1.0],
+        lambda question: CHUNKS, 'Answer {question} from {context} as {"json": 1}.', respond
     )
-    assert application.ask("What limit?") == "The limit is\n 40 kg."
-    assert "".join(application.stream("What limit?")) == "The limit is\n 40 kg."
-    assert await application.aask("What limit?") == "The limit is\n 40 kg."
-    assert len(set(prompts)) == 1
+    answer = "".join(application("What limit?", {"route": "help"}))
     assert prompts[0].startswith("Answer What limit? from ")
     assert '{"json": 1}' in prompts[0]
-    assert len(monitor.interactions) == 3
-    for interaction in monitor.interactions:
-        shown = {c.text.rsplit("\n\n", 1)[-1] for c in interaction.chunks}  # behind its metadata
-        assert shown == set(DOCUMENTS.values())
-        assert interaction.answer == "The limit is\n 40 kg."
+    (interaction,) = monitor.interactions
+    assert [*interaction.chunks] == CHUNKS
+    assert interaction.answer == answer == "The limit is\n 40 kg."
+    assert interaction.attributes["route"] == "help"
     assert monitor.open_runs == 0

@@ -17,7 +17,6 @@ from integrations.llama_index.tests.scripted import (
 from ragmonitor.integration import Recorder
 from ragmonitor.runtime import guard
 from ragmonitor_llama_index import handler, instrument, uninstrument
-from ragmonitor_llama_index.handler import SpanListener
 
 FAILURE = RuntimeError("broken")
 
@@ -37,7 +36,7 @@ def test_a_bug_of_ours_never_reaches_the_application(
         raise ZeroDivisionError(method)
 
     inner = {
-        "span_enter": (SpanListener, "_member"),
+        "span_enter": (handler, "_begin_member"),
         "span_exit": (handler, "note_nodes"),
         "span_drop": (handler, "_note_synthesized"),
     }[method]

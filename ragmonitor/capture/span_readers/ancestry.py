@@ -15,6 +15,14 @@ class Ancestry:
             parents: By a span's id, that of its parent; empty: it has none.
         """
         self._parents = parents
+        self.children: dict[str, list[str]] = {}
+        """By a span's id, those of the spans whose parent it is."""
+        for span_id, above in parents.items():
+            self.children.setdefault(above, []).append(span_id)
+        self.order = [span_id for span_id, above in parents.items() if above not in parents]
+        """The ids from the outside in; spans that enclose themselves are left out."""
+        for span_id in self.order:
+            self.order += self.children.get(span_id, ())
 
     def above(self, span_id: str) -> Iterator[str]:
         """Yield the ids of what encloses a span in this process, from the inside out."""
@@ -27,39 +35,17 @@ class Ancestry:
 
     def enclosing(self, span_ids: Iterable[str]) -> set[str]:
         """Return the ids of all that encloses any of these."""
-        enclosing: set[str] = set()
-        for span_id in span_ids:
-            above = self._parents.get(span_id, "")
-            while above and above not in enclosing:
-                enclosing.add(above)
-                above = self._parents.get(above, "")
-        return enclosing
+        found = {self._parents.get(span_id, "") for span_id in span_ids}
+        for span_id in reversed(self.order):
+            if span_id in found:
+                found.add(self._parents[span_id])
+        return found
 
     def below(self, others: Collection[str]) -> set[str]:
         """Return the ids of all that any of these encloses."""
-        children = self._children()
         found: set[str] = set()
-        pending = [each for other in others for each in children.get(other, ())]
-        while pending:
-            span_id = pending.pop()
-            if span_id not in found:
+        for span_id in self.order:
+            above = self._parents[span_id]
+            if above in others or above in found:
                 found.add(span_id)
-                pending += children.get(span_id, ())
         return found
-
-    def depths(self) -> dict[str, int]:
-        """Return by id how many spans enclose it; spans that enclose themselves are left out."""
-        children = self._children()
-        depths: dict[str, int] = {}
-        pending = [(i, 0) for i, above in self._parents.items() if above not in self._parents]
-        while pending:
-            span_id, depth = pending.pop()
-            depths[span_id] = depth
-            pending += ((each, depth + 1) for each in children.get(span_id, ()))
-        return depths
-
-    def _children(self) -> dict[str, list[str]]:
-        children: dict[str, list[str]] = {}
-        for span_id, above in self._parents.items():
-            children.setdefault(above, []).append(span_id)
-        return children

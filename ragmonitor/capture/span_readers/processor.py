@@ -17,12 +17,11 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import format_span_id
 
 from ragmonitor.capture.probe_mark import current_mark
-from ragmonitor.capture.recorder import MAX_OPEN_RUNS, OPEN_RUN_AGE_S, oldest_of, tool_matcher
+from ragmonitor.capture.recorder import oldest_of, tool_matcher
 from ragmonitor.capture.scopes import scope_of
-from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import SCOPES, dialect_of
-from ragmonitor.capture.span_readers.spans import SpanRecord, span_record
-from ragmonitor.capture.span_readers.trees import OpenSpan, trees_of
+from ragmonitor.capture.span_readers.spans import SpanRecord, local_parent_id, span_record
+from ragmonitor.capture.span_readers.trees import JoinedTrace, OpenSpan
 from ragmonitor.runtime.guard import record_error
 from ragmonitor.runtime.protocols import Clock, Finished
 from ragmonitor.semconv.conventions import SCOPE
@@ -34,9 +33,11 @@ if TYPE_CHECKING:
 _SUPPRESSED = "suppress_instrumentation"
 
 QUIET_S: Final = 1.0
-"""A tree is complete so long after its last span."""
-MAX_SPANS_OF_TRACE: Final = 10_000
-"""Spans that one trace may hold at once, open and ended. A trace with more is given up."""
+"""A tree is complete so long after its last span: spans may come late."""
+SPAN_AGE_S: Final = 900.0
+"""A span open for longer is taken as never to end."""
+MAX_SPANS: Final = 50_000
+"""When more spans are held, the oldest traces are forgotten."""
 
 
 @dataclass(slots=True)
@@ -64,9 +65,6 @@ class _Trace:
     """A span has ended since the last sweep."""
     due: float = 0.0
     """The time at which a sweep may find something complete without a new span."""
-    lost: bool = False
-    """A span of it could not be read at all, so its interactions are incomplete."""
-    given_up: bool = False
 
     def __len__(self) -> int:
         return len(self.open) + len(self.ended)
@@ -90,9 +88,6 @@ class InteractionSpanProcessor(SpanProcessor):
         wake: Callable[[], None] = lambda: None,
         is_claimed: Callable[[str], bool] = lambda _framework: False,
         retrieval_tools: Sequence[str] = (),
-        max_spans: int = MAX_OPEN_RUNS,
-        span_age_s: float = OPEN_RUN_AGE_S,
-        quiet_s: float = QUIET_S,
         clock: Clock = time.monotonic,
         on_forgotten: Callable[[str], None] = lambda _reason: None,
     ) -> None:
@@ -104,9 +99,6 @@ class InteractionSpanProcessor(SpanProcessor):
             is_claimed: Whether an integration of ours records this framework for the same monitor:
                 its trees are left to it.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
-            max_spans: When more spans are held, the oldest traces are forgotten.
-            span_age_s: A span open for longer is taken as never to end.
-            quiet_s: How long a tree waits for spans that come late.
             clock: Seconds, never going back.
             on_forgotten: Told the reason whenever a trace or a span is given up.
         """
@@ -114,9 +106,6 @@ class InteractionSpanProcessor(SpanProcessor):
         self._wake = wake
         self._is_claimed = is_claimed
         self._is_retrieval_tool = tool_matcher(retrieval_tools)
-        self._max_spans = max_spans
-        self._span_age_s = span_age_s
-        self._quiet_s = quiet_s
         self._clock = clock
         self._on_forgotten = on_forgotten
         self._traces: dict[int, _Trace] = {}
@@ -131,30 +120,24 @@ class InteractionSpanProcessor(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that a span began."""
         try:
-            if self._closed:
-                return
-            scope = span.instrumentation_scope
-            name = "" if scope is None else scope.name
-            context = span.context
-            if name == SCOPE or context is None:
-                return
+            scope, context = span.instrumentation_scope, span.context
             current = otel.get_current()
-            if current and otel.get_value(_SUPPRESSED, current):
-                return
-            if scope_of(self._hand_over) is not None:
+            if (
+                self._closed
+                or (scope is not None and scope.name == SCOPE)
+                or (current and otel.get_value(_SUPPRESSED, current))
+                or scope_of(self._hand_over) is not None
+            ):
                 return
             if current_mark(parent_context if parent_context is not None else current):
                 if span.parent is None or span.parent.is_remote:
                     self._on_forgotten("probe")
                 return
-            if self._held >= self._max_spans:
+            if self._held >= MAX_SPANS:
                 self._forget_oldest()
             trace = self._traces.get(context.trace_id)
             if trace is None:
                 trace = self._traces.setdefault(context.trace_id, _Trace())
-            elif trace.given_up or len(trace) >= MAX_SPANS_OF_TRACE:
-                self._give_up(trace)
-                return
             trace.open[context.span_id] = (span, self._clock())
             self._held += 1
             if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
@@ -171,7 +154,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if context is None or trace is None:
                 return
             # Not seen to start: not ours to read, or seen to end already.
-            if trace.open.pop(context.span_id, None) is None or trace.given_up:
+            if trace.open.pop(context.span_id, None) is None:
                 return
             trace.changed = True
             trace.matches = trace.matches or _follows(span)
@@ -204,19 +187,18 @@ class InteractionSpanProcessor(SpanProcessor):
 
     def sweep(self) -> None:
         """Hand over what is complete and quiet; give up what never ends."""
-        if self._sweeping.acquire(blocking=False):
-            try:
-                self._take(quiet_s=self._quiet_s)
-            finally:
-                self._sweeping.release()
+        self._sweep(0.0, QUIET_S)
 
     def drain(self, timeout_s: float) -> bool:
         """Hand over what is complete, quiet or not; return whether the time sufficed."""
+        return self._sweep(max(0.0, timeout_s), 0.0)
+
+    def _sweep(self, timeout_s: float, quiet_s: float) -> bool:
         sweeping = self._sweeping
-        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
+        if not sweeping.acquire(timeout=timeout_s):
             return False
         try:
-            self._take(quiet_s=0.0)
+            self._take(quiet_s)
         finally:
             sweeping.release()
         return True
@@ -228,7 +210,7 @@ class InteractionSpanProcessor(SpanProcessor):
         self._held = 0
         self._awake = False
 
-    def _take(self, *, quiet_s: float) -> None:
+    def _take(self, quiet_s: float) -> None:
         now = self._clock()
         held = 0
         for trace_id, trace in [*self._traces.copy().items()]:
@@ -248,85 +230,42 @@ class InteractionSpanProcessor(SpanProcessor):
     def _age(self, trace: _Trace, now: float) -> None:
         aged = False
         for span_id, (span, began) in [*trace.open.copy().items()]:
-            if now - began < self._span_age_s or trace.open.pop(span_id, None) is None:
+            if now - began < SPAN_AGE_S or trace.open.pop(span_id, None) is None:
                 continue
             trace.changed = True
             if _follows(span):
                 # Read as it is: an instrumentation that never ends it has said the most by now.
-                trace.ended[span_id] = _Ended(span, now - self._quiet_s)
+                trace.ended[span_id] = _Ended(span, now - QUIET_S)
                 aged = True
         if aged:
             self._on_forgotten("aged_out")
 
     def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
-        """Hand over the trees that are complete, and let go of what will be in none."""
+        """Hand over the trees that are complete and quiet, and let go of what will be in none."""
         trace.changed = False
         ages: dict[str, float] = {}
-        spans: dict[str, SpanRecord] = {}
-        for number, ended in [*trace.ended.copy().items()]:
-            if (record := self._record(trace, number, ended)) is not None:
-                spans[record.span_id], ages[record.span_id] = record, now - ended.stamp
-        open_spans = self._open_spans(trace)
-        parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
-        ancestry = Ancestry(parents | {i: span.parent_id for i, span in spans.items()})
-        waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
-        kept: set[str] = set()
-        gone: set[str] = set()
-        for finished in trees_of(
-            spans.values(),
-            open_spans,
-            is_retrieval_tool=self._is_retrieval_tool,
-        ):
-            members = {*finished.by_id, finished.root.span_id}
-            # What failed or was cancelled leaves spans that no one ends.
-            is_growing = finished.root.status != "error" and not waited_for.isdisjoint(members)
-            if is_growing or min(ages[member] for member in members) < quiet_s:
+        spans: list[SpanRecord] = []
+        for ended in [*trace.ended.copy().values()]:
+            ended.record = record = ended.record or span_record(ended.span)
+            spans.append(record)
+            ages[record.span_id] = now - ended.stamp
+        joined = JoinedTrace(spans, _open_spans(trace), is_retrieval_tool=self._is_retrieval_tool)
+        kept, gone = set[str](), set[str]()
+        for finished in joined.interactions():
+            members = {finished.root.span_id, *(step.span.span_id for step in finished.steps)}
+            if min(ages[member] for member in members) < quiet_s:
                 kept |= members
                 continue
             gone |= members
             if not any(self._is_claimed(name) for name in finished.observed):
-                if trace.lost:
-                    finished.note_loss()
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
-        failed = {span_id for span_id, span in spans.items() if span.status == "error"}
-        is_open = bool(open_spans.keys() - ancestry.below(gone | failed))
-        rest_s = self._span_age_s if is_open else quiet_s
-        rest = {i for i in spans.keys() - gone if i in kept or ages[i] < rest_s}
-        matching = {i for i in rest if dialect_of(spans[i].scope, spans[i].attributes) is not None}
-        rest &= matching | ancestry.enclosing(matching) | waited_for
-        for span_id in spans.keys() - rest:
+        rest_s = SPAN_AGE_S if trace.open else quiet_s
+        rest = {i for i in joined.connecting & ages.keys() - gone if i in kept or ages[i] < rest_s}
+        for span_id in ages.keys() - rest:
             trace.ended.pop(int(span_id, 16), None)
-        waits = ((quiet_s if ages[i] < quiet_s else self._span_age_s) - ages[i] for i in rest)
+        waits = ((quiet_s if ages[i] < quiet_s else SPAN_AGE_S) - ages[i] for i in rest)
         trace.due = now + min(waits, default=0.0)
-
-    @staticmethod
-    def _record(trace: _Trace, number: int, ended: _Ended) -> SpanRecord | None:
-        """Return what an ended span says; None, and the span is let go, if it cannot be read."""
-        if ended.record is not None:
-            return ended.record
-        try:
-            record = span_record(ended.span)
-        except Exception as error:  # noqa: BLE001 - one span must cost only itself
-            record_error("capture", error)
-            record = None
-        if record is None:
-            trace.ended.pop(number, None)
-            trace.lost = True
-        elif record.ended_ns:  # else it is open still, and may say more
-            ended.record = record
-        return record
-
-    def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
-        open_spans = {}
-        for span_id, (span, _) in [*trace.open.copy().items()]:
-            parent_id = _local_parent(span)
-            open_spans[format_span_id(span_id)] = OpenSpan(
-                format_span_id(parent_id) if parent_id else "",
-                _follows(span),
-                span.instrumentation_scope.name if span.instrumentation_scope else "",
-            )
-        return open_spans
 
     # --- bounds ---------------------------------------------------------------------------------
 
@@ -337,14 +276,6 @@ class InteractionSpanProcessor(SpanProcessor):
                 if trace.matches:
                     self._on_forgotten("too_many_open")
 
-    def _give_up(self, trace: _Trace) -> None:
-        if trace.given_up:
-            return
-        trace.given_up = True
-        trace.ended.clear()
-        if trace.matches:
-            self._on_forgotten("too_many_open")
-
 
 def _follows(span: ReadableSpan) -> bool:
     """Return whether a span is, or will be, of a dialect."""
@@ -353,6 +284,12 @@ def _follows(span: ReadableSpan) -> bool:
     return name.startswith(SCOPES) or dialect_of(name, span.attributes or {}) is not None
 
 
-def _local_parent(span: ReadableSpan) -> int:
-    parent = span.parent
-    return 0 if parent is None or parent.is_remote else parent.span_id
+def _open_spans(trace: _Trace) -> dict[str, OpenSpan]:
+    open_spans = {}
+    for span_id, (span, _) in [*trace.open.copy().items()]:
+        open_spans[format_span_id(span_id)] = OpenSpan(
+            local_parent_id(span),
+            _follows(span),
+            span.instrumentation_scope.name if span.instrumentation_scope else "",
+        )
+    return open_spans

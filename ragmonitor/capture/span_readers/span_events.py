@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ragmonitor.capture.coercion import parsed
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, parsed, text_in
 from ragmonitor.capture.span_readers.texts import parts_in
 from ragmonitor.semconv import conventions as names
 
@@ -37,22 +37,24 @@ _FOUND: Final = "db.query.result"
 _TEXTS_IN_METADATA: Final = ("text", "page_content", "content")
 """Where vector stores without texts of their own keep them."""
 
-EVENTS: Final = frozenset({_DETAILS, _FOUND, *_CONTENTS, *_MESSAGES})
-"""The names of the events that are read."""
-
 
 def with_contents(
     attributes: dict[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
-) -> dict[str, Any]:
-    """Return a span's attributes with what its events say.
+) -> tuple[dict[str, Any], tuple[str, str]]:
+    """Return a span's attributes with what its events say, and its exception's type and message.
 
     Args:
         attributes: The span's own.
-        events: Name and attributes of each of its events that is among `EVENTS`, in order.
+        events: Name and attributes of each of its events, in order.
     """
     told: dict[str, Any] = {}
+    exception = ("", "")
     for name, fields in events:
-        if name == _DETAILS:
+        if name == "exception":
+            kind = text_in(fields.get("exception.type")) or ""
+            text = text_in(fields.get("exception.message")) or ""
+            exception = kind.rpartition(".")[2], text[:MAX_ERROR_CHARACTERS]
+        elif name == _DETAILS:
             told |= {each: fields[each] for each in _DETAILED if each in fields}
         elif name in _CONTENTS:
             written, attribute = _CONTENTS[name]
@@ -60,14 +62,14 @@ def with_contents(
                 told[attribute] = fields[written]
         elif name == _FOUND:
             told.setdefault(names.GENAI_RETRIEVAL_DOCUMENTS, []).append(_document(fields))
-        else:
+        elif name in _MESSAGES:
             role, attribute = _MESSAGES[name]
             # A tool that is called shows in the message's other fields.
             message = {"role": role, **_message(fields)}
             told.setdefault(attribute, [])
             if isinstance(told[attribute], list):
                 told[attribute].append(message)
-    return {**told, **attributes} if told else attributes
+    return {**told, **attributes}, exception
 
 
 def _message(fields: Mapping[str, Any]) -> dict[str, Any]:

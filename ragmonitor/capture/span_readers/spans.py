@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry.trace import (
@@ -13,8 +15,8 @@ from opentelemetry.trace import (
     format_span_id,
 )
 
-from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, parsed, text_in, token_count
-from ragmonitor.capture.span_readers.span_events import EVENTS, with_contents
+from ragmonitor.capture.coercion import parsed, token_count
+from ragmonitor.capture.span_readers.span_events import with_contents
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -49,21 +51,10 @@ class SpanRecord:
     status_text: str = ""
     exception: tuple[str, str] = ("", "")
     """Type and message of the last exception event."""
-    attributes_lost: int = 0
-    """Attributes that the span had no room for; the SDK drops the oldest first."""
-    max_text: int | None = None
-    """Characters after which the SDK has cut texts; None: it cuts none, or that is not known."""
+    is_whole: bool = True
+    """Whether the SDK had room for all of it: it drops the oldest attributes, and cuts texts."""
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Values that were read off it before: it is read many times, and its JSON may be long."""
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether something in it could not be read, by a fault of ours."""
-        return "unread" in self.memo
-
-    def note_unread(self) -> None:
-        """Note that something in it could not be read."""
-        self.memo["unread"] = True
 
     def parsed(self, name: str) -> Any:
         """Return the value of a text attribute in JSON, the text itself if it is none.
@@ -71,7 +62,7 @@ class SpanRecord:
         What a sender has written as lists and maps, and not as a text, is returned as it is.
         """
         value = self.attributes.get(name)
-        if isinstance(value, list | Mapping):
+        if isinstance(value, list | tuple | Mapping):
             return value
         key = f"json:{name}"
         if key not in self.memo:
@@ -101,43 +92,37 @@ class SpanRecord:
                     fields.setdefault(int(number), {})[field_name] = value
         return [fields[number] for number in sorted(fields)]
 
-    def is_cut(self, text: str) -> bool:
-        """Return whether the SDK may have cut this text."""
-        return self.max_text is not None and len(text) >= self.max_text
+
+def local_parent_id(span: ReadableSpan) -> str:
+    """Return the id of a span's parent in this process; empty: it has none."""
+    parent = span.parent
+    return "" if parent is None or parent.is_remote else format_span_id(parent.span_id)
 
 
-def span_record(span: ReadableSpan) -> SpanRecord | None:
-    """Return an SDK's span in our form; None if it has no context.
+def span_record(span: ReadableSpan) -> SpanRecord:
+    """Return an SDK's span in our form.
 
     Also one that is open still: what it says by now is read, and its end is 0.
     """
-    context, parent, scope = span.context, span.parent, span.instrumentation_scope
-    if context is None:
-        return None
-    exception = ("", "")
-    for event in span.events:
-        if event.name == "exception" and event.attributes:
-            kind = text_in(event.attributes.get("exception.type")) or ""
-            message = text_in(event.attributes.get("exception.message")) or ""
-            exception = kind.rpartition(".")[2], message[:MAX_ERROR_CHARACTERS]
+    context, scope = span.context, span.instrumentation_scope
+    contents = [(each.name, each.attributes or {}) for each in span.events]
+    attributes, exception = with_contents(dict(span.attributes or {}), contents)
     # No public way leads to it. A version without it costs the notice that texts were cut.
-    max_text = getattr(getattr(span, "_attributes", None), "max_value_len", None)
+    most = getattr(getattr(span, "_attributes", None), "max_value_len", None) or sys.maxsize
+    written = chain.from_iterable(each.values() for _, each in [("", attributes), *contents])
+    is_cut = any(isinstance(value, str) and len(value) >= most for value in written)
     return SpanRecord(
         span_id=format_span_id(context.span_id),
-        parent_id="" if parent is None or parent.is_remote else format_span_id(parent.span_id),
+        parent_id=local_parent_id(span),
         context=context,
-        parent=parent,
+        parent=span.parent,
         name=span.name,
         scope="" if scope is None else scope.name,
-        attributes=with_contents(
-            dict(span.attributes or {}),
-            ((e.name, e.attributes) for e in span.events if e.name in EVENTS and e.attributes),
-        ),
+        attributes=attributes,
         started_ns=span.start_time or 0,
         ended_ns=span.end_time or 0,
         status=_STATUS[span.status.status_code],
         status_text=span.status.description or "",
         exception=exception,
-        attributes_lost=span.dropped_attributes,
-        max_text=max_text if isinstance(max_text, int) else None,
+        is_whole=not (span.dropped_attributes or is_cut),
     )

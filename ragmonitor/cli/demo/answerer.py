@@ -1,14 +1,16 @@
-"""Stands in for a language model: answers with the best sentence of its context."""
+"""Stands in for a search and a language model: the best passages, and their best sentence."""
 
 from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
 
-from ragmonitor.judges.sentences import HAN, language, split
+from ragmonitor import Chunk
+from ragmonitor.evaluators.embeddings import piece_counts
+from ragmonitor.judges.sentences import language, split
 
 PROMPT = """\
 Answer the question from the context alone. If the context does not say, say that you do not know.
@@ -24,70 +26,77 @@ REFUSAL = "I'm sorry, I don't know. The documents do not say anything about that
 REFUSAL_CHINESE = "抱歉，我不知道。文档中没有相关信息。"
 MIN_MATCH = 0.3
 """Share of the question's weight that the best sentence must hold."""
-DIMENSIONS = 512
+PASSAGE_CHARACTERS = 600
+PASSAGES_SHOWN = 4
 
 _PARTS = re.compile(r"<context>\n(.*)\n</context>\s*Question:(.*)\n\s*Answer:\s*\Z", re.DOTALL)
-_TOKEN = re.compile(rf"[a-z][a-z0-9]*|\d+(?:[.,]\d+)*|[{HAN}]+")
-_STEM = 6
-"""Words with the same beginning count as one term: judge, judges and judged do."""
-
-
-def terms(text: str) -> Iterator[str]:
-    """Yield the terms of a text: beginnings of words, numbers, pairs of Chinese characters."""
-    for token in _TOKEN.findall(text.lower()):
-        if token[0].isascii():
-            yield token[:_STEM].removesuffix("s")
-        else:
-            yield from (token[at : at + 2] for at in range(max(1, len(token) - 1)))
 
 
 class Weights:
-    """Inverse document frequencies of terms: a term in few texts has a high weight."""
+    """Inverse document frequencies of pieces of words: one in few texts has a high weight."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """Count the texts that hold each term."""
-        known = [set(terms(text)) for text in texts]
+        """Count the texts that hold each piece."""
+        known = [set(piece_counts(text)) for text in texts]
         self._n_texts = len(known)
-        self._holding = Counter(term for each in known for term in each)
+        self._holding = Counter(piece for each in known for piece in each)
 
-    def __getitem__(self, term: str) -> float:
-        """Return the term's weight, above 0."""
-        return math.log(1 + (self._n_texts + 1) / (1 + self._holding[term]))
+    def __getitem__(self, piece: str) -> float:
+        """Return the piece's weight, above 0."""
+        return math.log(1 + (self._n_texts + 1) / (1 + self._holding[piece]))
 
-    def vector(self, text: str) -> list[float]:
-        """Return a unit vector of `DIMENSIONS` numbers, the same in every process.
 
-        Source:
-            Weinberger et al., "Feature Hashing for Large Scale Multitask Learning" (2009),
-            arXiv:0902.2206: signed, so that collisions cancel out on average.
-        """
-        vector = [0.0] * DIMENSIONS
-        for term, n in Counter(terms(text)).items():
-            code = zlib.crc32(term.encode())
-            sign = 1.0 if code & 0x80000000 else -1.0
-            vector[code % DIMENSIONS] += sign * (1 + math.log(n)) * self[term]
-        length = math.hypot(*vector)
-        if length == 0:
-            vector[0] = length = 1.0  # a text without terms still needs a direction
-        return [value / length for value in vector]
+class Passages:
+    """Finds the passages that hold most of a question's weight."""
+
+    def __init__(self, documents: Mapping[str, str]) -> None:
+        """Cut the documents, by name, into passages of whole paragraphs."""
+        self._chunks = [
+            Chunk(text=text, id=f"{name}#{at}", metadata={"source": name})
+            for name, whole in documents.items()
+            for at, text in enumerate(_passages(whole))
+        ]
+        self._words = [set(piece_counts(chunk.text)) for chunk in self._chunks]
+        self.weights = Weights(chunk.text for chunk in self._chunks)
+
+    def __call__(self, question: str) -> list[Chunk]:
+        """Return the best passages, best first."""
+        asked = set(piece_counts(question))
+
+        def match(at: int) -> float:
+            return sum(self.weights[piece] for piece in asked & self._words[at])
+
+        best = nlargest(PASSAGES_SHOWN, range(len(self._chunks)), key=match)
+        return [self._chunks[at] for at in best]
+
+
+def _passages(text: str) -> Iterator[str]:
+    passage = ""
+    for paragraph in text.split("\n\n"):
+        if passage and len(passage) + len(paragraph) > PASSAGE_CHARACTERS:
+            yield passage
+            passage = ""
+        passage = f"{passage}\n\n{paragraph}".strip()
+    if passage:
+        yield passage
 
 
 class ExtractiveAnswerer:
     """Quotes the context. It is deterministic: the same prompt has the same answer."""
 
     def __init__(self, weights: Weights) -> None:
-        """Take the weights of the documents' terms."""
+        """Take the weights of the documents' words."""
         self._weights = weights
 
     def __call__(self, prompt: str) -> str:
         """Return the sentence of the prompt's context that fits the question, or a refusal."""
         found = _PARTS.search(prompt)
         context, question = (found[1], found[2]) if found else ("", "")
-        asked = set(terms(question))
-        total = sum(self._weights[term] for term in asked)
+        asked = set(piece_counts(question))
+        total = sum(self._weights[piece] for piece in asked)
 
         def match(sentence: str) -> float:
-            return sum(self._weights[term] for term in asked.intersection(terms(sentence)))
+            return sum(self._weights[piece] for piece in asked.intersection(piece_counts(sentence)))
 
         best = max(readable_sentences(context), key=match, default="")
         if not total or match(best) < MIN_MATCH * total:

@@ -9,24 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Weights
+from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Passages
 from ragmonitor.cli.demo.documents import SETTINGS, load_documents
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
 from ragmonitor.cli.demo.traffic import PHASES, Asker, Schedule, SpoilableModel
 from ragmonitor.cli.drivers import FRAMEWORKS, Driver, installed
-from ragmonitor.cli.incident_reports import incidents_of
 from ragmonitor.cli.monitor_client import is_free
 from ragmonitor.cli.options import DemoOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, say
 from ragmonitor.evaluators import table
-from ragmonitor.incidents.rendering import headline
 from ragmonitor.monitor import Monitor
-from ragmonitor.records import (
-    JudgeRole,
-    Report,
-    Verdict,
-)
-from ragmonitor.runtime.errors import InputError, SettingsError
+from ragmonitor.records import AlarmEvent, Report
+from ragmonitor.runtime.errors import SettingsError
+from ragmonitor.runtime.protocols import Exporter
 from ragmonitor.semconv import metrics
 from ragmonitor.settings import Budget, ContentSettings, ServerSettings, Settings
 
@@ -37,53 +32,35 @@ FLUSH_TIMEOUT_S: Final = 30.0
 MAX_WORST: Final = 3
 
 
-@dataclass(slots=True)
-class PhaseCounts:
-    """Counts over the answers of one phase."""
+class Watcher(Exporter):
+    """Counts the reports of the sampled judge by phase; an exporter of the demo's monitor."""
 
-    answers: int = 0
-    refusals: int = 0
-    claiming: int = 0
-    """Answers that claim something."""
-    bad: int = 0
-    """Answers with a claim that their chunks do not support."""
-
-    @property
-    def rate(self) -> float | None:
-        """The hallucination rate; None: nothing was claimed."""
-        return self.bad / self.claiming if self.claiming else None
-
-
-class Watcher:
-    """Counts the reports of one judge by phase; an exporter of the demo's monitor."""
-
-    def __init__(self, schedule: Schedule, role: JudgeRole) -> None:
+    def __init__(self, schedule: Schedule) -> None:
         """Have seen nothing yet.
 
         Args:
             schedule: Says in which phase an answer was given.
-            role: Whose reports are counted. Those of the other judge would count twice.
         """
-        self._schedule, self._role = schedule, role
-        self.phases = {phase: PhaseCounts() for phase in PHASES}
+        self._schedule = schedule
+        self.phases: dict[str, Counter[str]] = {phase: Counter() for phase in PHASES}
+        """Of each phase: answers, those that claim something, and those that are hallucinated."""
         self.worst: deque[dict[str, str]] = deque(maxlen=MAX_WORST)
         """Answers with a sentence that their chunks do not support; the newest first."""
+        self.alarm_of_spike: AlarmEvent | None = None
 
     def export(self, report: Report) -> None:
         """Take in one report."""
         interaction, assessment = report.interaction, report.assessment
-        if report.role != self._role or assessment is None:
+        if report.role != "sampled" or assessment is None:
             return
         phase = self._schedule.phase(interaction.started_ns / 1e9)
         counts = self.phases[phase]
-        counts.answers += 1
-        counts.refusals += bool(assessment.evasive)
+        counts["answers"] += 1
         if assessment.hallucinated is None or not interaction.chunks:
             return
-        counts.claiming += 1
-        counts.bad += assessment.hallucinated
-        claims = assessment.claims or ()
-        bad = [each for each in claims if each.verdict is not Verdict.SUPPORTED]
+        counts["claiming"] += 1
+        counts["bad"] += assessment.hallucinated
+        bad = report.unsupported
         if bad and (phase == "during" or not self.worst):
             self.worst.appendleft(
                 {
@@ -95,12 +72,11 @@ class Watcher:
                 }
             )
 
-    def flush(self, timeout_s: float) -> bool:
-        """Have nothing to send."""
-        return timeout_s >= 0
-
-    def close(self) -> None:
-        """Have nothing to release."""
+    def alarm(self, event: AlarmEvent) -> None:
+        """Keep the first alarm of the spike."""
+        is_of_spike = event.raised and event.at_s >= self._schedule.spike_s[0]
+        if is_of_spike and self.alarm_of_spike is None:
+            self.alarm_of_spike = event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +100,7 @@ def run(options: DemoOptions) -> int:
     drivers = installed()
     settings, port = Settings.load(), _port(options)
     schedule = Schedule(began_s=time.time(), seconds=options.seconds)
-    watcher = Watcher(schedule, "sampled")
+    watcher = Watcher(schedule)
     monitor = Monitor(
         service=SERVICE,
         objectives=OBJECTIVES,
@@ -177,11 +153,10 @@ def _judging(settings: Settings) -> dict[str, Any]:
 def _asker(drivers: dict[str, Driver], schedule: Schedule, rate: float) -> Asker:
     """Build an application of each framework over the same documents."""
     documents = load_documents()
-    weights = Weights(paragraph for text in documents.values() for paragraph in text.split("\n\n"))
-    model = SpoilableModel(ExtractiveAnswerer(weights), documents[SETTINGS])
+    passages = Passages(documents)
+    model = SpoilableModel(ExtractiveAnswerer(passages.weights), documents[SETTINGS])
     applications = {
-        name: driver.application(documents, PROMPT, model, weights.vector)
-        for name, driver in drivers.items()
+        name: driver.application(passages, PROMPT, model) for name, driver in drivers.items()
     }
     return Asker(applications, model, schedule, rate=rate)
 
@@ -221,10 +196,10 @@ def _quoted(bad: dict[str, str]) -> str:
 def _status(demo: Demo) -> str:
     phase = demo.asker.phase
     passed_s = time.time() - demo.schedule.began_s
-    asked, counts = demo.asker.asked.total(), demo.watcher.phases[phase]
-    text = f"{passed_s:.0f} s, {phase} the spike: {asked} questions"
-    if counts.claiming:
-        text += f"; {counts.bad} of {counts.claiming} answers hallucinated {phase} the spike"
+    counts = demo.watcher.phases[phase]
+    text = f"{passed_s:.0f} s, {phase} the spike: {demo.asker.asked.total()} questions"
+    if counts["claiming"]:
+        text += f"; {counts['bad']} of {counts['claiming']} answers hallucinated {phase} the spike"
     if demo.asker.failed:
         text += f"; {demo.asker.failed} failed: {demo.asker.last_failure}"[:200]
     return text
@@ -236,23 +211,22 @@ def _summary(demo: Demo) -> dict[str, Any]:
     outcomes = _counted(monitor, f"{metrics.EVALUATIONS}_total", "outcome")
     expected = captured.total() * len(table.select(monitor.settings.evaluators)) * 2
     began_s, ended_s = demo.schedule.spike_s
+    alarm = watcher.alarm_of_spike
     return {
         "interactions": captured.total(),
         "asked": asked.total(),
         "by_framework": dict(captured),
         "failed": demo.asker.failed,
-        "refusals": sum(counts.refusals for counts in watcher.phases.values()),
         "all_accounted_for": asked == captured and outcomes.total() == expected,
         "scored": outcomes.pop("scored", 0),
         "unscored": dict(outcomes),
         "hallucination_rate": {
-            phase: None if counts.rate is None else round(counts.rate, 4)
+            phase: round(counts["bad"] / counts["claiming"], 4) if counts["claiming"] else None
             for phase, counts in watcher.phases.items()
         },
         "spike": {"began_s": round(began_s, 3), "ended_s": round(ended_s, 3)},
-        "incident": _incident(demo, began_s),
+        "alarm": alarm and {"delay_s": round(alarm.at_s - began_s, 2), "text": str(alarm)},
         "worst": [*watcher.worst],
-        "metrics_url": monitor.metrics_url,
         "seconds": round(time.time() - demo.schedule.began_s, 2),
     }
 
@@ -267,33 +241,18 @@ def _counted(monitor: Monitor, name: str, label: str) -> Counter[str]:
     return counts
 
 
-def _incident(demo: Demo, began_s: float) -> dict[str, Any] | None:
-    """Return the first incident of the spike; None: there was none."""
-    try:
-        of_spike = [x for x in incidents_of(demo.monitor.ui_url) if x.opened_s >= began_s]
-    except InputError:
-        return None
-    if not of_spike:
-        return None
-    first = of_spike[-1]
-    delay_s = round(first.opened_s - began_s, 2)
-    return {"id": first.id, "delay_s": delay_s, "headline": headline(first)}
-
-
 def _lines(demo: Demo, summary: dict[str, Any]) -> Iterator[str]:
     """Yield the summary for people."""
     yield ""
     for phase, counts in demo.watcher.phases.items():
         yield (
-            f"{phase} the spike: {counts.answers} answers; {counts.bad} of {counts.claiming} "
-            f"hallucinated; {counts.refusals} refusals"
+            f"{phase} the spike: {counts['answers']} answers; {counts['bad']} of "
+            f"{counts['claiming']} hallucinated"
         )
-    incident = summary["incident"]
-    if incident is None:
-        yield "No alarm was raised: in a longer demo there is more evidence."
+    if alarm := summary["alarm"]:
+        yield f"{alarm['delay_s']:.0f} s after the spike began: {alarm['text']}"
     else:
-        yield f"{incident['delay_s']:.0f} s after the spike began, an incident was opened:"
-        yield f"  {incident['headline']} (incident {incident['id']})"
+        yield "No alarm was raised: in a longer demo there is more evidence."
     if demo.watcher.worst:
         yield "Sentences that no chunk supports:"
     yield from map(_quoted, demo.watcher.worst)

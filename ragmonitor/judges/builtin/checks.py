@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import fsum
 from typing import Final, NamedTuple
 
-from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Passage
+from ragmonitor.judges.builtin.evidence import Chunk, Evidence
 from ragmonitor.judges.builtin.names import (
     ACTS,
     chinese_names,
@@ -23,19 +21,15 @@ from ragmonitor.judges.builtin.polarity import (
     HAS_OPPOSITE,
     NEGATIVE,
     OPPOSITE,
+    OTHERS,
+    SIGNS,
     Polarity,
-    chinese_polarity,
     conflict,
-    english_polarity,
 )
 from ragmonitor.judges.builtin.quantities import alternatives, is_year, number_of
 from ragmonitor.judges.builtin.terms import UNITS, Key, Term
 from ragmonitor.records import Reason
 
-CONTRADICTED_FROM: Final = 0.6
-"""Support of all but the conflicting words from which a conflict counts as a contradiction."""
-_MAX_CLOSE: Final = 2
-"""Chunks that a sentence is compared with closely: those that hold most of it."""
 _MAX_LOOKED: Final = 2_000
 _MAX_ACRONYMS: Final = 8
 _DETAILS: Final = frozenset({"number", "date", "time", "name"})
@@ -62,34 +56,28 @@ def surface_of(term: Term) -> str:
 def failed_checks(
     sentence: ParsedSentence,
     missing: Sequence[Term],
-    support: float,
-    held: Mapping[int, float],
+    best: Sequence[Chunk],
     evidence: Evidence,
 ) -> list[FailedCheck]:
-    """Return the checks that a sentence fails.
+    """Return the checks that a sentence fails, all but that of negations.
 
     Args:
         sentence: The sentence.
         missing: Its terms that no chunk holds.
-        support: The share of its content that stands in the chunks.
-        held: What each chunk holds of it.
-        evidence: The chunks.
+        best: The chunks that hold most of it.
+        evidence: All chunks.
     """
-    best = evidence.closest(held, _MAX_CLOSE)
-    failed = _missing_details(sentence, missing, support, best, evidence)
-    failed += _wrong_units(sentence.terms, best, evidence)
+    failed = _missing_details(sentence, missing, best, evidence) if missing else []
+    if "unit" in sentence.kinds:
+        failed += _wrong_units(sentence.terms, best, evidence)
     if sentence.is_chinese and missing:
         failed += _chinese_names(sentence, missing, best)
-    if best:
-        failed += _opposed(sentence, best)
-        failed += _exchanged(sentence, best)
-    return failed
+    return failed + _exchanged(sentence, best, evidence)
 
 
 def _missing_details(
     sentence: ParsedSentence,
     missing: Sequence[Term],
-    support: float,
     best: Sequence[Chunk],
     evidence: Evidence,
 ) -> list[FailedCheck]:
@@ -100,8 +88,6 @@ def _missing_details(
     details = [t for t in missing if t.kind in _DETAILS and _is_detail(t, sentence.bare)]
     if not details:
         return []
-    rest = sentence.weight - sum(term.weight for term in details)
-    is_borne = support * sentence.weight >= CONTRADICTED_FROM * rest > 0
     units = {n.key: str(unit.key) for n, unit in pairwise(sentence.terms) if unit.kind == "unit"}
     failed: list[FailedCheck] = []
     acronyms = 0
@@ -109,13 +95,12 @@ def _missing_details(
         key = str(term.key)
         if term.kind == "name":
             acronyms += term.surface.isupper()
-            if acronyms <= _MAX_ACRONYMS and _is_spelled_out(term, evidence.chunks):
+            if acronyms <= _MAX_ACRONYMS and _is_spelled_out(term, evidence):
                 continue
         is_date = term.kind == "date" or is_year(key, units.get(key, ""))
         reason: Reason = "name" if term.kind == "name" else "date" if is_date else "number"
-        conflicts = is_borne and any(
-            chunk.has_name if term.kind == "name" else chunk.has_kind(key[0]) for chunk in best
-        )
+        kind = "name" if term.kind == "name" else key[0]
+        conflicts = any(kind in chunk.kinds for chunk in best)
         failed.append(FailedCheck(reason, surface_of(term), conflicts, frozenset({key})))
     return failed
 
@@ -142,13 +127,11 @@ def _is_detail(term: Term, said: str) -> bool:
     return is_followed and term.weight == 1.0
 
 
-def _is_spelled_out(term: Term, chunks: Sequence[Chunk]) -> bool:
+def _is_spelled_out(term: Term, evidence: Evidence) -> bool:
     """Return whether the chunks hold words with an acronym's letters, in order: `UK`."""
     letters = term.surface.strip(".,:'()").replace(".", "")
-    if not (letters.isupper() and letters.isalpha() and 2 <= len(letters) <= 6):
-        return False
-    pattern = r"\b" + r"\w{1,24}[ -](?:(?:of|the|and|for) )?".join(letters) + r"\w{1,24}"
-    return any(re.search(pattern, chunk.text, re.IGNORECASE) for chunk in chunks)
+    is_acronym = letters.isupper() and letters.isalpha() and 2 <= len(letters) <= 6
+    return is_acronym and letters.lower() in evidence.initials
 
 
 def _wrong_units(
@@ -161,12 +144,8 @@ def _wrong_units(
         names = alternatives(str(unit.key))
         if any((number.key, name) in evidence.beside for name in names):
             continue
-        behind = [
-            str(chunk.order[at + 1]) if at + 1 < len(chunk.order) else "."
-            for chunk in best
-            for at in chunk.places_of(number.key)
-        ]
-        if behind and all(key[0] == "°" and key not in names for key in behind):
+        behind = {other for chunk in best for other in chunk.units.get(str(number.key), ())}
+        if behind and "" not in behind and behind.isdisjoint(names):
             surface = f"{surface_of(number)} {surface_of(unit)}"
             yield FailedCheck("unit", surface, True, frozenset({unit.key}))
 
@@ -216,17 +195,16 @@ def _chinese_names(
         return any(at in missing_at for at in range(start, end - 1))
 
     found = [name for name in chinese_names(said) if is_missing(name.start, name.end)]
-    persons = [place for place in may_be_persons(said) if is_missing(*place)]
-    if not found and not persons:
-        return
-    rivals = {kind for chunk in best for kind, name in chunk.names if name not in said}
+    rivals = set[str]()
+    if found:
+        rivals = {kind for chunk in best for kind, name in chunk.names if name not in said}
     places = [
         (name.start, name.end, name.kind in rivals)
         for name in found
         if name.kind in rivals or not name.needs_rival
     ]
-    for start, end in persons:
-        if any(is_off_by_one(said, start, chunk.text) for chunk in best):
+    for start, end in may_be_persons(said):
+        if is_missing(start, end) and any(is_off_by_one(said, start, c.text) for c in best):
             places.append((start, end, True))
     for start, end, has_rival in places:
         around = [missing_at[at] for at in range(start - 1, end) if at in missing_at]
@@ -234,16 +212,17 @@ def _chinese_names(
             yield FailedCheck("name", said[start:end], has_rival, frozenset(around))
 
 
-def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
+def _exchanged(
+    sentence: ParsedSentence, best: Sequence[Chunk], evidence: Evidence
+) -> list[FailedCheck]:
     """Find a verb whose doer and other the chunks exchange."""
     verb = ""
     if sentence.is_chinese:
-        if any(term.key in ACTS for term in sentence.terms):
-            verb = exchanged_in_chinese(sentence.bare, [chunk.acts for chunk in best]) or ""
-    elif [term.kind for term in sentence.terms].count("name") > 1:
-        term = exchanged(sentence.terms, best)
-        verb = surface_of(term) if term else ""
-    return [FailedCheck("role", verb, True)] if verb else []
+        if any(key in evidence.where for key in ACTS.intersection(sentence.keys)):
+            verb = exchanged_in_chinese(sentence.bare, [chunk.acts for chunk in best])
+    elif sentence.kinds.count("name") > 1:
+        verb = exchanged(sentence.terms, [chunk.order for chunk in best], evidence.where)
+    return [FailedCheck("role", verb.strip(".,:;!?'$"), True)] if verb else []
 
 
 # --- negations ----------------------------------------------------------------------------------
@@ -254,102 +233,62 @@ _MAX_SHORT: Final = 4.0
 """Terms of a text that is short: it may say the same of the same in one word less."""
 
 
-def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
-    """Find what a sentence states and the passage that is most like it negates, or the reverse.
-
-    A passage that is as much alike and agrees outweighs it.
-    """
-    own = {term.key for term in sentence.terms}
-    negates = not NEGATIVE.isdisjoint(own)
-    if not negates and not _is_denied(own, best):
-        return []
-    likeness = _Likeness(sentence)
-    if negates:
-        found = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
-    else:
-        wanted = likeness.wanted.keys()
-        denying = [p for c in best for p in c.negating if not wanted.isdisjoint(p.denied)]
-        found = likeness.to(denying)
-    most = max([share for share, _ in found], default=0.0) - 1e-9
-    opposed = [conflict(likeness.here, there) for share, there in found if share >= most]
-    if not opposed or not all(opposed):
-        return []
-    if not negates:
-        others = likeness.to([p for chunk in best for p in chunk.similar(likeness.weights)])
-        if any(share >= most and not conflict(likeness.here, there) for share, there in others):
-            return []
-    lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
-    surface = surface_of(lost[0]) if lost else ""
-    keys = frozenset(term.key for term in lost)
-    return [FailedCheck("negation", surface, True, keys)]
+def is_denied(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
+    """Return whether a chunk may negate something that a sentence says."""
+    return any(c.denied and not c.denied.isdisjoint(sentence.wanted) for c in best)
 
 
-def may_be_denied(sentence: ParsedSentence, held: Mapping[int, float], evidence: Evidence) -> bool:
-    """Return whether the chunks that hold most of a sentence may negate something of it."""
-    return _is_denied({term.key for term in sentence.terms}, evidence.closest(held, _MAX_CLOSE))
-
-
-def _is_denied(own: set[Key], best: Sequence[Chunk]) -> bool:
-    """Return whether a chunk negates a key of a sentence, or has the negative of its opposites."""
-    if any(not chunk.negated.isdisjoint(own) for chunk in best):
-        return True
-    bases = {OPPOSITE[key][0] for key in own & HAS_OPPOSITE}
-    return bool(bases) and any(
-        OPPOSITE[key][0] in bases and OPPOSITE[key][1] < 0
-        for chunk in best
-        for key in chunk.keys & HAS_OPPOSITE
+def may_be_opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
+    """Return whether a sentence negates something, or a chunk has the opposite of a word of it."""
+    own = HAS_OPPOSITE.intersection(sentence.keys)
+    return not SIGNS.isdisjoint(sentence.keys) or any(
+        not OTHERS[key].isdisjoint(chunk.keys) for key in own for chunk in best
     )
 
 
-class _Likeness:
-    """How much passages are like a sentence, opposites taken for the same."""
+def opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
+    """Find what a sentence states and the passages that are most like it negate, or the reverse."""
+    weights, wanted = sentence.weights, sentence.wanted
+    least = 0.0
+    """Weight of words that a passage must hold as they are, but for those with opposites."""
+    if len(weights) > _MAX_SHORT:
+        least = fsum(weight for key, weight in weights.items() if key not in HAS_OPPOSITE)
+        least *= _ALIKE / 2 if sentence.is_chinese else _ALIKE
+    if NEGATIVE.isdisjoint(sentence.keys) and not any(
+        each.share(weights) >= least
+        for chunk in best
+        for each in chunk.negating
+        if not each.denied.isdisjoint(wanted)
+    ):
+        return []
+    similar = [passage for chunk in best for passage in chunk.similar(weights, least)]
+    enough = _ALIKE * fsum(wanted.values())
+    here = sentence.polarity
+    found: list[tuple[float, Polarity]] = []
+    for passage in similar:
+        there = passage.polarity
+        shared = wanted.keys() & there.signs.keys()
+        share = fsum(map(wanted.__getitem__, shared))
+        if shared and _is_alike(here, there, shared, is_most=share >= enough):
+            found.append((share, there))
+    most = max([share for share, _ in found], default=0.0) - 1e-9
+    denied = [conflict(here, there) for share, there in found if share >= most]
+    if not denied or not all(denied):
+        return []
+    lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in denied[0]]
+    surface = surface_of(lost[0]) if lost else ""
+    return [FailedCheck("negation", surface, True, frozenset(term.key for term in lost))]
 
-    def __init__(self, sentence: ParsedSentence) -> None:
-        self._sentence = sentence
-        turned = {term.key for term in sentence.terms} & HAS_OPPOSITE
-        self.weights = {term.key: term.weight for term in sentence.terms if term.weight}
-        self.wanted = {
-            OPPOSITE[key][0] if key in turned else key: weight
-            for key, weight in self.weights.items()
-        }
-        self._total = sum(self.wanted.values())
-        self._least = 0.0
-        """Weight of words that a passage must hold as they are, but for those with opposites."""
-        if len(self.weights) > _MAX_SHORT:
-            rest = self._total - fsum(self.weights.get(key, 0.0) for key in turned)
-            self._least = rest * (_ALIKE / 2 if sentence.is_chinese else _ALIKE)
 
-    @cached_property
-    def here(self) -> Polarity:
-        """What the sentence states and what it negates."""
-        sentence = self._sentence
-        if sentence.is_chinese:
-            return chinese_polarity(sentence.bare, sentence.terms)
-        return english_polarity([term.key for term in sentence.terms])
-
-    def to(self, passages: Sequence[Passage]) -> list[tuple[float, Polarity]]:
-        """Return how much of the sentence the passages that are alike hold, and their polarity."""
-        found: list[tuple[float, Polarity]] = []
-        for passage in passages:
-            held = fsum(self.weights[key] for key in self.weights.keys() & passage.keys)
-            if held < self._least:
-                continue
-            shared = self.wanted.keys() & passage.polarity.signs.keys()
-            share = fsum(self.wanted[key] for key in shared)
-            if shared and self._is_alike(passage.polarity, shared, share):
-                found.append((share, passage.polarity))
-        return found
-
-    def _is_alike(self, there: Polarity, shared: set[Key], share: float) -> bool:
-        size, own, other = _size(shared), _size(self.here.signs), _size(there.signs)
-        is_most = share >= _ALIKE * self._total
-        if is_most and len(shared) >= 3:
-            return True
-        is_whole = (own - size <= 0.5 and own >= 1) or (other <= 3 and size >= other - 0.5)
-        if is_whole and (is_most or len(there.signs) == len(shared)):
-            return True
-        is_short = own <= _MAX_SHORT and other <= _MAX_SHORT and own - size <= 1.5
-        return is_short and (bool(there.through) or size < len(shared))
+def _is_alike(here: Polarity, there: Polarity, shared: set[Key], *, is_most: bool) -> bool:
+    size, own, other = _size(shared), _size(here.signs), _size(there.signs)
+    if is_most and len(shared) >= 3:
+        return True
+    is_whole = (own - size <= 0.5 and own >= 1) or (other <= 3 and size >= other - 0.5)
+    if is_whole and (is_most or len(there.signs) == len(shared)):
+        return True
+    is_short = own <= _MAX_SHORT and other <= _MAX_SHORT and own - size <= 1.5
+    return is_short and (bool(there.through) or size < len(shared))
 
 
 def _size(keys: Iterable[Key]) -> float:

@@ -6,20 +6,19 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import fsum
 from operator import itemgetter
 from sys import getsizeof
 from typing import Final
 
-from ragmonitor.judges.builtin.names import Acts, acts_of, chinese_names
+from ragmonitor.judges.builtin.names import ACTS, Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
-    OPPOSITE,
     Polarity,
     chinese_polarity,
+    denied_in_chinese,
     english_polarity,
-    negated_keys,
 )
 from ragmonitor.judges.builtin.quantities import number_of
 from ragmonitor.judges.builtin.stems import stem
@@ -28,7 +27,6 @@ from ragmonitor.judges.builtin.structured.formats import records_of, rendered
 from ragmonitor.judges.builtin.terms import (
     Key,
     Term,
-    chinese_signs,
     chunk_keys,
     pair_key,
     pair_keys,
@@ -37,6 +35,7 @@ from ragmonitor.judges.builtin.terms import (
     terms,
 )
 from ragmonitor.judges.sentences import HAN, language
+from ragmonitor.records import Language
 from ragmonitor.runtime.patterns import lazy_pattern
 
 Tick = Callable[[], None]
@@ -51,11 +50,11 @@ _MAX_PASSAGE: Final = 60
 """Keys of a passage without a border."""
 _MAX_SCANNED: Final = 48
 """Passages that are all compared with a sentence; of more, those with its rarest keys."""
-_MAX_SIMILAR: Final = 8
+_MAX_SIMILAR: Final = 3
+MAX_CLOSE: Final = 2
+"""Chunks that a sentence is compared with closely: those that hold most of it."""
 _MAX_HELD: Final = 300
 """Chunks with one key that are told apart; more of them tell no place."""
-_MAX_PLACES: Final = 64
-"""Places of one key in a chunk that are looked at."""
 
 
 def unlimited() -> None:
@@ -63,41 +62,42 @@ def unlimited() -> None:
 
 
 class Passage:
-    """A sentence of the prose of a chunk."""
+    """A sentence of the prose of a chunk, by its keys or, if it is Chinese, by its text."""
 
     def __init__(self, order: list[Key], text: str) -> None:
-        """Keep it by its keys in order or, if it is Chinese, by its text."""
+        """Keep it."""
         self.text = text
         self._order = order
-        self._keys = set(order)
 
-    @property
+    @cached_property
     def keys(self) -> set[Key]:
-        """Its keys; those of Chinese take more memory to keep than time to find."""
-        return pair_keys(self.text) if self.text else self._keys
+        """Its keys."""
+        return pair_keys(self.text) if self.text else set(self._order)
+
+    def share(self, wanted: Mapping[Key, float]) -> float:
+        """Return the weight of some keys that it holds."""
+        return fsum(map(wanted.__getitem__, wanted.keys() & self.keys))
 
     @cached_property
     def polarity(self) -> Polarity:
         """What it states and what it negates."""
         return chinese_polarity(self.text) if self.text else english_polarity(self._order)
 
-    def negates(self) -> bool:
-        """Return whether it may negate anything."""
-        if not NEGATIVE.isdisjoint(self.keys):
-            return True
-        return bool(self.text) and next(chinese_signs(self.text), None) is not None
-
     @cached_property
     def denied(self) -> set[Key]:
-        """The keys that it may negate, of opposites the one that stands for both."""
-        found = negated_keys(self.keys, self._order, self.text, is_chinese=bool(self.text))
-        return {OPPOSITE.get(key, (key, 1))[0] for key in found | (NEGATIVE & self.keys)}
+        """The keys that it negates or may negate, of opposites the one that stands for both."""
+        if self.text:
+            return denied_in_chinese(self.text, self.keys)
+        if NEGATIVE.isdisjoint(self.keys):
+            return set()
+        signs, through = self.polarity.signs, self.polarity.through
+        return {key for key, sign in signs.items() if sign < 0} | through.keys()
 
 
-_SPACED: Final = lazy_pattern(rf"(?<=[{HAN}]) (?=[{HAN}\d])|(?<=\d) (?=[{HAN}])")
+_SPACED: Final = lazy_pattern(rf" (?:(?<=[{HAN}] )(?=[{HAN}\d])|(?<=\d )(?=[{HAN}]))")
 """Spaces between Chinese characters, as some PDFs have them, and around figures."""
 _WEEKDAYS: Final = [f"~w{day}" for day in range(1, 6)]
-_IN_WEEKDAYS: Final[frozenset[Key]] = frozenset({stem("weekday"), *map(pair_key, ("工作", "作日"))})
+_WEEKDAY: Final[tuple[Key, ...]] = (stem("weekday"), pair_key("工作"), pair_key("作日"))
 
 
 class Chunk:
@@ -105,25 +105,21 @@ class Chunk:
 
     def __init__(self, text: str) -> None:
         """Read a chunk, in time linear in its length."""
-        text = simplified(text)
-        self._as_written = text
-        self.language = language(text)
-        if self.language == "zh" and " " in text:
-            text = _SPACED.sub("", text)
-        self.text = text
+        self._as_written = text = simplified(text)
+        self.text = text = text if text.isascii() else _SPACED.sub("", text)
         self.records = records_of(text)
         self.prose, self._rows = rendered(self.records, text) if self.records else (text, [])
         self._said = "\n".join([self.prose, *self._rows])
         self.keys, self.order, self.is_chinese = chunk_keys(self._said)
         if "~w1" in self.keys and "~w5" in self.keys:  # Monday to Friday are weekdays
-            self.keys |= {*_WEEKDAYS, *_IN_WEEKDAYS}
-        elif (stem("weekday") in self.keys) or pair_key("作日") in self.keys:
+            self.keys.update(_WEEKDAYS, _WEEKDAY)
+        elif _WEEKDAY[0] in self.keys or _WEEKDAY[2] in self.keys:
             self.keys.update(_WEEKDAYS)
 
     @cached_property
-    def negated(self) -> set[Key]:
-        """The keys that it may negate."""
-        return negated_keys(self.keys, self.order, self._said, is_chinese=self.is_chinese)
+    def language(self) -> Language:
+        """The language of its text."""
+        return language(self.text)
 
     @cached_property
     def fields(self) -> FieldTable | None:
@@ -131,13 +127,10 @@ class Chunk:
         return FieldTable.read(self.records) if self.records else None
 
     @cached_property
-    def has_name(self) -> bool:
-        """Whether a capital stands within one of its sentences."""
-        return _INNER_CAPITAL.search(self.text) is not None
-
-    def has_kind(self, sign: str) -> bool:
-        """Return whether it has a key that begins with a sign: `#` of numbers, `@` of times."""
-        return any(str(key)[0] == sign for key in self.order)
+    def kinds(self) -> set[str]:
+        """The first signs of its keys in order: `#` of numbers; and `name` where a name stands."""
+        kinds = {str(key)[0] for key in self.order}
+        return kinds | {"name"} if _INNER_CAPITAL.search(self.text) else kinds
 
     @cached_property
     def names(self) -> set[tuple[str, str]]:
@@ -147,16 +140,25 @@ class Chunk:
     @cached_property
     def acts(self) -> Acts:
         """Who does what to whom in it, if it is Chinese."""
-        return acts_of(self.text)
+        verbs = [pair_of(key) for key in ACTS & self.keys]
+        said = [p.text for p in self.passages if any(verb in p.text for verb in verbs)]
+        return acts_of("\n".join(said))
 
     @cached_property
-    def numbers(self) -> list[tuple[float, Key]]:
-        """Its numbers, in order, with their units, empty where there is none."""
-        found: list[tuple[float, Key]] = []
+    def units(self) -> dict[str, set[str]]:
+        """The keys of its numbers, in order, and those of the units behind each; empty: none."""
+        found: dict[str, set[str]] = {}
         for key, behind in pairwise([*map(str, self.order), "."]):
-            if key[0] == "#" and (value := number_of(key)) is not None:
-                found.append((value, behind if behind[0] == "°" else ""))
+            if key[0] == "#":
+                found.setdefault(key, set()).add(behind if behind[0] == "°" else "")
         return found
+
+    @cached_property
+    def initials(self) -> str:
+        """The first characters of its words, and again without small words."""
+        said = self.text.lower().replace("-", " ").split()
+        long = [each for each in said if each not in {"of", "the", "and", "for"}]
+        return " ".join(["".join([each[0] for each in words]) for words in (said, long)])
 
     @cached_property
     def times(self) -> list[int]:
@@ -188,19 +190,17 @@ class Chunk:
 
     @cached_property
     def negating(self) -> list[Passage]:
-        """The first passages that negate something."""
-        return [each for each in self.passages if each.negates()][:_MAX_SCANNED]
+        """The first passages that may negate something."""
+        return list(islice((each for each in self.passages if each.denied), _MAX_SCANNED))
 
     @cached_property
-    def _key_places(self) -> dict[Key, list[int]]:
-        places: dict[Key, list[int]] = {}
-        for at, key in enumerate(self.order):
-            places.setdefault(key, []).append(at)
-        return places
-
-    def places_of(self, key: Key) -> list[int]:
-        """Return where a key stands in the order of keys; of more than a few, the first."""
-        return self._key_places.get(key, [])[:_MAX_PLACES]
+    def denied(self) -> set[Key]:
+        """The keys that these may negate."""
+        if self.is_chinese:
+            return denied_in_chinese(self.prose, self.keys)
+        if NEGATIVE.isdisjoint(self.keys):
+            return set()
+        return set[Key]().union(*[passage.denied for passage in self.negating])
 
     @cached_property
     def _places(self) -> dict[Key, list[int]]:
@@ -210,20 +210,16 @@ class Chunk:
                 places.setdefault(key, []).append(at)
         return places
 
-    def similar(self, wanted: dict[Key, float]) -> list[Passage]:
-        """Return the passages that hold most of some weighted keys, best first."""
+    def similar(self, wanted: Mapping[Key, float], least: float) -> list[Passage]:
+        """Return the passages that hold most of some weighted keys, best first, and so much."""
         passages = self.passages
         if len(passages) > _MAX_SCANNED:
             held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
             places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
             passages = [passages[at] for at in places]
-        if self.is_chinese:  # to look for pairs in a text is quicker than to read its pairs
-            pairs = [(pair_of(key), wanted[key]) for key in wanted.keys() & self.keys]
-            shares = [fsum(n for pair, n in pairs if pair in each.text) for each in passages]
-        else:
-            shares = [fsum(map(wanted.__getitem__, wanted.keys() & p.keys)) for p in passages]
+        shares = [passage.share(wanted) for passage in passages]
         best = sorted(zip(shares, passages, strict=True), key=itemgetter(0), reverse=True)
-        return [passage for share, passage in best[:_MAX_SIMILAR] if share]
+        return [passage for share, passage in best[:_MAX_SIMILAR] if share and share >= least]
 
     def size_bytes(self) -> int:
         """Return about how much memory it takes once sentences have been compared with it."""
@@ -271,17 +267,16 @@ class Evidence:
     """The chunks of one answer, and where its keys stand in them."""
 
     def __init__(
-        self, chunks: Sequence[str], sentences: Iterable[Sequence[Term]], tick: Tick = unlimited
+        self, chunks: Sequence[str], sentences: Iterable[Sequence[Key]], tick: Tick = unlimited
     ) -> None:
-        """Find the keys of some sentences, and of the pairs of neighbours among them."""
+        """Find the keys of some sentences, and the pairs of neighbours among them."""
         self.chunks: list[Chunk] = []
         for text in chunks:
             tick()
             self.chunks.append(kept_chunks.read(text))
         asked: set[Key] = set()
         pairs: set[tuple[Key, Key]] = set()
-        for sentence in sentences:
-            keys = [term.key for term in sentence]
+        for keys in sentences:
             asked.update(keys)
             pairs.update(pairwise(keys))
         self._rounded: dict[int, set[float]] = {}
@@ -309,21 +304,34 @@ class Evidence:
                     held[chunk] = held.get(chunk, 0.0) + term.weight
         return held
 
-    def closest(self, held: Mapping[int, float], most: int) -> list[Chunk]:
+    def closest(self, held: Mapping[int, float]) -> list[Chunk]:
         """Return the chunks that hold most of a sentence; texts break ties."""
-        places = sorted(held, key=lambda at: (held[at], self.chunks[at].text), reverse=True)
-        return [self.chunks[at] for at in places[:most]]
+        places: Sequence[int] = list(held)
+        if len(places) > 1:
+            places = sorted(held, key=lambda at: (held[at], self.chunks[at].text), reverse=True)
+        return [self.chunks[at] for at in places[:MAX_CLOSE]]
 
     @cached_property
     def numbers(self) -> dict[tuple[float, Key], None]:
         """The different numbers of all chunks, with their units."""
-        return dict.fromkeys(number for chunk in self.chunks for number in chunk.numbers)
+        found: dict[tuple[float, Key], None] = {}
+        for chunk in self.chunks:
+            for key, units in chunk.units.items():
+                value = number_of(key)
+                if value is not None:
+                    found.update(dict.fromkeys((value, unit) for unit in units))
+        return found
 
     def rounded(self, digits: int) -> set[float]:
         """Return the chunks' numbers, rounded to so many significant digits."""
         if digits not in self._rounded:
             self._rounded[digits] = {float(f"{value:.{digits}g}") for value, _ in self.numbers}
         return self._rounded[digits]
+
+    @cached_property
+    def initials(self) -> str:
+        """The first characters of the words of all chunks."""
+        return "\n".join([chunk.initials for chunk in self.chunks])
 
     @cached_property
     def _plain(self) -> str:

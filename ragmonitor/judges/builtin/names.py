@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin import word_lists
 from ragmonitor.judges.builtin.stems import stem
@@ -103,86 +103,77 @@ _ACT: Final = lazy_pattern(
     "(?:以[^，。]{1,8}?|全资|成功|最终|正式)?"
     rf"(?P<verb>{_any(word_lists.CHINESE_ACTS)})了?(?P<right>[{HAN}A-Za-z]{{2,20}})?"
 )
-ACTS: Final = frozenset(pair_key(verb) for verb in word_lists.CHINESE_ACTS if len(verb) == 2)
+ACTS: Final = frozenset(pair_key(verb) for verb in word_lists.CHINESE_ACTS)
 _MUTUAL: Final = frozenset(map(stem, word_lists.MUTUAL))
 _KINDS: Final = frozenset({"公司", "集团", "银行", "科技"})
 
 
-class _Act(NamedTuple):
-    verb: str
-    doer: frozenset[str]
-    """The first and the last characters of who does it."""
-    other: frozenset[str]
-
-
-Acts = dict[str, list["_Act"]]
-"""Maps a verb to who does it to whom."""
+Acts = dict[str, list[tuple[frozenset[str], frozenset[str]]]]
+"""Maps a verb to who does it to whom: how the doer and the other begin and end."""
+_MAX_ACTS: Final = 16
 
 
 def acts_of(text: str) -> Acts:
     """Return who does what to whom in a Chinese text; of one verb, a few."""
     acts: Acts = {}
-    for act in _acts(text):
-        if len(acts.setdefault(act.verb, [])) < _MAX_ACTS:
-            acts[act.verb].append(act)
-    return acts
-
-
-_MAX_ACTS: Final = 32
-
-
-def exchanged_in_chinese(said: str, texts: Sequence[Acts]) -> str | None:
-    """Return a verb whose doer and other the texts exchange; None if there is none."""
-    for act in _acts(said):
-        same = [each for acts in texts for each in acts.get(act.verb, ())]
-        if any(act.doer & each.doer and act.other & each.other for each in same):
-            continue
-        if any(act.doer & each.other and act.other & each.doer for each in same):
-            return act.verb
-    return None
-
-
-def _acts(text: str) -> Iterator[_Act]:
     for found in _ACT.finditer(text):
         doer, other = found["left"], found["right"]
         if found["passive"]:
             doer, other = found["by"], found["left"]
-        if doer and other and not {"没", "和"} & {*found["left"]}:
-            sides = [frozenset((side[:2], side[-2:])) - _KINDS for side in (doer, other)]
-            yield _Act(found["verb"], sides[0], sides[1])
+        same = acts.setdefault(found["verb"], [])
+        if doer and other and not {"没", "和"} & {*found["left"]} and len(same) < _MAX_ACTS:
+            one, two = (frozenset((side[:2], side[-2:])) - _KINDS for side in (doer, other))
+            same.append((one, two))
+    return acts
 
 
-class KeyOrder(Protocol):
-    """The keys of a text, in order."""
+def exchanged_in_chinese(said: str, texts: Sequence[Acts]) -> str:
+    """Return a verb whose doer and other the texts exchange; empty: there is none."""
+    for verb, acts in acts_of(said).items():
+        same = [act for text in texts for act in text.get(verb, ())]
+        for doer, other in acts:
+            is_same = any(doer & one and other & two for one, two in same)
+            if not is_same and any(doer & two and other & one for one, two in same):
+                return verb
+    return ""
 
-    order: list[Key]
 
-    def places_of(self, key: Key) -> list[int]:
-        """Return where a key stands."""
-
-
-def exchanged(content: Sequence[Term], texts: Sequence[KeyOrder]) -> Term | None:
+def exchanged(
+    content: Sequence[Term], orders: Sequence[Sequence[Key]], known: Container[Key]
+) -> str:
     """Return an English verb whose doer and other, the names beside it, the chunks exchange.
 
     Args:
         content: A sentence's terms.
-        texts: The chunks.
+        orders: The keys of the chunks, in order.
+        known: Keys that stand in a chunk.
     """
     keys = [term.key for term in content]
     names = {term.key for term in content if term.kind == "name"}
-    for at, verb in enumerate(content):
-        if verb.kind != "word" or not at or keys[at - 1] not in names or verb.key in _MUTUAL:
+    for at, verb in enumerate(content[:_MAX_TERMS]):
+        if verb.kind != "word" or not at or keys[at - 1] not in names:
+            continue
+        if verb.key not in known or verb.key in _MUTUAL:
             continue
         doer, other = _sides(keys, at, names)
         doer, other = doer - other, other - doer  # `Alpha Corp` and `Beta Corp`
+        if not (doer and other):
+            continue
         found = [
-            _sides(text.order, place, names) for text in texts for place in text.places_of(verb.key)
+            _sides(order, place, names) for order in orders for place in _places(order, verb.key)
         ]
         if any(doer & one and other & two for one, two in found):
             continue
         if any(doer & two and other & one and not doer & one for one, two in found):
-            return verb
-    return None
+            return verb.surface
+    return ""
+
+
+def _places(order: Sequence[Key], key: Key) -> Iterator[int]:
+    at = -1
+    for _ in range(min(order.count(key), _MAX_PLACES)):
+        at = order.index(key, at + 1)
+        yield at
 
 
 def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], set[Key]]:
@@ -193,6 +184,8 @@ def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], se
     return (behind, before) if is_passive else (before, behind)
 
 
+_MAX_TERMS, _MAX_PLACES = 60, 64
+"""Terms of a sentence that are looked at, and places of a verb in a chunk."""
 _BEFORE: Final = 2
 _BEHIND: Final = 6
 """Keys before and behind a verb that are looked at for the names of its sides."""

@@ -205,13 +205,26 @@ class Figure(NamedTuple):
     atoms: tuple[Atom, ...]
 
 
+_NUMBERS: dict[str, tuple[Atom, ...]] = {}
+"""What numbers read as, each with the character behind it."""
+_MAX_NUMBERS: Final = 20_000
+
+
 def chinese_figures(text: str) -> Iterator[Figure]:
     """Yield the numbers, dates and times of a Chinese text, in order."""
     for found in _FIGURE.finditer(text):
-        read = tuple(_figure(found, text))
+        start, end = found.span()
+        if found.lastgroup in {"more", "unit"}:
+            seen = text[start : end + 1]
+            read = _NUMBERS.get(seen)
+            if read is None:
+                read = tuple(_figure(found, text))
+                if len(_NUMBERS) < _MAX_NUMBERS:
+                    _NUMBERS[seen] = read
+        else:
+            read = tuple(_figure(found, text))
         if read:
-            end = found.end() - (found[0][-1] == " ")
-            yield Figure(found.start(), end, read)
+            yield Figure(start, end - (text[end - 1] == " "), read)
 
 
 def _figure(found: re.Match[str], text: str) -> list[Atom]:

@@ -6,12 +6,11 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePosixPath
-from uuid import UUID
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Record, sound
-from ragmonitor.capture.coercion import CUT, usage_of
+from ragmonitor.capture.coercion import CUT, sound, usage_of
+from ragmonitor.capture.plain import InteractionRecorder, Record
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -41,19 +40,16 @@ def metadata_of(value):
 
 
 def test_what_is_plain_to_convert_is_converted():
-    """Numbers and UUIDs where a text belongs, a text where a chunk does, None for nothing."""
+    """A number where an id or a tag belongs, a text where a chunk does."""
     found = sound(
         interaction(
-            query=None,
             chunks=["a", Chunk(text="b", id=5, score="high")],
-            session_id=UUID(int=5),
             tags=["beta", 5],
             attributes={"k": 1, 2: "two", "none": None},
         )
     )
-    assert found.query == ""
     assert [(c.text, c.id, c.score) for c in found.chunks] == [("a", "", None), ("b", "5", None)]
-    assert (found.session_id, found.tags) == (str(UUID(int=5)), ("beta", "5"))
+    assert found.tags == ("beta", "5")
     assert found.attributes == {"k": "1", "2": "two"}
     assert not found.capture_incomplete
 

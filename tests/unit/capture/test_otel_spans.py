@@ -8,15 +8,11 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.span_readers import (
-    SpanRecord,
-    genai,
-    texts,
-    trees_of,
-    with_contents,
-)
+from ragmonitor.capture.span_readers import genai, texts
+from ragmonitor.capture.span_readers.span_events import with_contents
+from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import step_of
-from ragmonitor.capture.span_readers.trees import OpenSpan
+from ragmonitor.capture.span_readers.trees import JoinedTrace, OpenSpan
 from ragmonitor.records import Usage
 
 LANGCHAIN_OI = "openinference.instrumentation.langchain"
@@ -51,7 +47,7 @@ def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **at
     lasts = 10 if at is not None or any(v in LEAF for v in attributes.values()) else 10**6
     fields = {
         key: attributes.pop(key)
-        for key in ("status", "status_text", "exception", "attributes_lost", "max_text")
+        for key in ("status", "status_text", "exception", "is_whole")
         if key in attributes
     }
     return SpanRecord(
@@ -107,7 +103,7 @@ def oi_story(**changes):
 
 
 def only(spans, **kwargs):
-    (finished,) = trees_of(spans, **kwargs)
+    (finished,) = JoinedTrace(spans, **kwargs).interactions()
     assert finished.is_interaction()
     return finished.interaction()
 
@@ -173,15 +169,6 @@ def test_nested_retriever_spans_are_one_retrieval():
     assert len(only(oi_story(inner=inner)).retrievals) == 1
 
 
-def test_a_retriever_that_says_nothing_gives_way_to_one_in_it():
-    """A wrapping retriever without documents is a step."""
-    outer = oi("outer", "root", "RETRIEVER", input__value=QUESTION)
-    found = oi("found", "outer", "RETRIEVER", **documents(*TEXTS))
-    record = only(oi_story(outer=outer, found=found))
-    assert [c.text for c in record.chunks] == list(TEXTS)
-    assert not record.capture_incomplete
-
-
 def test_a_provider_span_below_a_models_span_is_the_same_call():
     """Counted once; each says what the other lacks."""
     outer = oi("model", "root", "LLM", **messages("output", ("assistant", ANSWER)))
@@ -225,14 +212,8 @@ def test_documents_that_the_span_had_no_room_for_are_missed():
         "root",
         "RETRIEVER",
         retrieval__documents__1__document__content=TEXTS[1],
-        attributes_lost=4,
+        is_whole=False,
     )
-    assert only(oi_story(found=found)).capture_incomplete
-
-
-def test_cut_documents_are_incomplete():
-    """A text as long as OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT may have been longer."""
-    found = oi("found", "root", "RETRIEVER", **documents("x" * 50), max_text=50)
     assert only(oi_story(found=found)).capture_incomplete
 
 
@@ -380,7 +361,7 @@ def db_result(number, text, **fields):
 
 def test_a_clients_span_beside_the_retrievers_is_the_same_search():
     """OpenLLMetry does not make LangChain's spans the current ones; it is no second retrieval."""
-    attributes = with_contents({}, [db_result(n, text) for n, text in enumerate(TEXTS)])
+    attributes, _ = with_contents({}, [db_result(n, text) for n, text in enumerate(TEXTS)])
     root = ol_root({"inputs": QUESTION}, {"outputs": ANSWER})
     framework = replace(ol_retriever("root"), started_ns=2_000, ended_ns=2_900)
     client = replace(
@@ -414,7 +395,7 @@ def test_what_a_tool_gave_may_stand_in_its_spans_events():
         ("gen_ai.choice", {"message": json.dumps([{"text": TEXTS[0]}]), "id": "c1"}),
     ]
     tool = span("tool", gen_ai__operation__name="execute_tool", gen_ai__tool__name="retrieve")
-    told = replace(tool, attributes=with_contents(dict(tool.attributes), events))
+    told = replace(tool, attributes=with_contents(dict(tool.attributes), events)[0])
     assert genai_step(told).answer == TEXTS[0]
 
 
@@ -511,7 +492,7 @@ def test_two_trees_under_one_request_are_two_interactions():
     ]
     server = span("server")
     spans = [server, *other, *oi_story(root=oi("root", "server", output__value="1"))]
-    assert [f.root.span_id for f in trees_of(spans)] == ["root2", "root"]
+    assert [f.root.span_id for f in JoinedTrace(spans).interactions()] == ["root2", "root"]
 
 
 def test_a_search_and_a_model_call_are_held_together_by_the_applications_span():
@@ -536,13 +517,13 @@ def test_a_model_call_before_the_search_is_not_its_answer():
         oi("model", "server", "LLM", **messages("output", ("assistant", ANSWER))),
         oi("found", "server", "RETRIEVER", **documents(*TEXTS)),
     ]
-    assert trees_of(spans) == []
+    assert JoinedTrace(spans).interactions() == []
 
 
 def test_what_lies_below_an_open_span_of_a_dialect_waits():
     """Its root has not ended."""
     spans = oi_story(root=None)
-    assert trees_of(spans, {"root": OpenSpan("", matches=True)}) == []
+    assert JoinedTrace(spans, {"root": OpenSpan("", matches=True)}).interactions() == []
 
 
 def test_an_agents_question_is_what_it_asked_its_model_first():

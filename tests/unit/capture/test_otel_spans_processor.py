@@ -26,7 +26,7 @@ def test_a_tree_is_handed_over_once_it_has_been_quiet(told):
     (found,) = told.after(0.6)
     assert (found.query, found.answer) == ("Why?", "The sky is blue.")
     assert len(told.processor) == 0
-    assert len(told.after(100)) == 1
+    assert len(told.after(1000)) == 1
 
 
 def test_the_sweeper_is_woken_by_the_first_span_of_a_dialect(told):
@@ -130,12 +130,12 @@ def test_a_root_that_is_never_ended_is_handed_over_as_partial(told):
     root = told.root()
     told.retrieve(root)
     told.ask(root)
-    assert told.after(59) == []
+    assert told.after(899) == []
     (found,) = told.after(2)
     assert (found.status, found.query) == ("partial", "Why?")
     assert told.forgotten == ["aged_out"]
     root.end()
-    assert len(told.after(100)) == 1
+    assert len(told.after(1000)) == 1
     assert told.processor._traces == {}
 
 
@@ -144,33 +144,21 @@ def test_lone_calls_below_a_span_that_never_ends_are_let_go(told):
     server = told.start("websocket", scope="ws")
     for _ in range(10):
         told.ask(server)
-    told.after(50)
+    told.after(800)
     assert len(told.processor) == 10
-    told.after(20)
+    told.after(200)
     assert len(told.processor) == 0
 
 
-def test_more_spans_than_may_be_held_cost_the_oldest_traces():
+def test_more_spans_than_may_be_held_cost_the_oldest_traces(told, monkeypatch):
     """Counted; the newest is complete."""
-    told = Told(max_spans=100)
+    monkeypatch.setattr("ragmonitor.capture.span_readers.processor.MAX_SPANS", 100)
     for _ in range(60):
         told.tell()
     assert len(told.processor) <= 103
     found = told.after(2)
     assert len(found) == len(told.handed) >= 30
     assert told.forgotten == ["too_many_open"] * (60 - len(found))
-
-
-def test_a_trace_with_too_many_spans_is_given_up(told, monkeypatch):
-    """And forgotten to its end: a part of it would be a record that lacks chunks."""
-    monkeypatch.setattr("ragmonitor.capture.span_readers.processor.MAX_SPANS_OF_TRACE", 50)
-    root = told.root()
-    for _ in range(60):
-        told.retrieve(root)
-    told.ask(root)
-    root.end()
-    assert (told.after(2), told.forgotten) == ([], ["too_many_open"])
-    assert told.processor._traces == {}
 
 
 def test_an_unknown_scope_is_learnt_from_its_spans(told):
@@ -228,9 +216,10 @@ def test_a_forked_child_begins_empty(told):
     assert len(told.after(2)) == 1
 
 
-def test_what_the_sdk_had_no_room_for_is_noticed():
-    """Its limit on a span's attributes: the oldest are dropped, and with them documents."""
-    told = Told(SpanLimits(max_span_attributes=10))
+@pytest.mark.parametrize("limit", ["max_span_attributes", "max_span_attribute_length"])
+def test_what_the_sdk_had_no_room_for_is_noticed(limit):
+    """It drops the oldest attributes, and with them documents, or cuts texts."""
+    told = Told(SpanLimits(**{limit: 9}))
     root = told.root()
     texts = {f"retrieval__documents__{n}__document__content": f"Text {n}." for n in range(20)}
     told.start("retrieve", root, "RETRIEVER", **texts).end()

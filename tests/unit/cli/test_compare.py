@@ -61,8 +61,9 @@ def versions(tmp_path):
 def test_an_answer_without_a_score_is_in_no_pair(tmp_path):
     """No score is not a zero, here neither."""
     before = write(tmp_path / "b.jsonl", records(["I don't know.", WRONG]))
-    _, rows = compared(before, write(tmp_path / "a.jsonl", records([RIGHT, RIGHT])))
-    assert rows["faithfulness"]["pairs"] == 1
+    after = write(tmp_path / "a.jsonl", records([RIGHT, RIGHT]))
+    assert compared(before, after)[1]["faithfulness"]["pairs"] == 1
+    assert "fewer than 10 pairs decide nothing" in run("compare", before, after).stderr
 
 
 def test_a_judge_that_answers_nothing_is_a_failure(monkeypatch, versions):

@@ -206,6 +206,18 @@ def cli(*arguments, **options):
     )
 
 
+def test_many_rows_are_read_in_several_processes_with_the_same_output(tmp_path):
+    """Which end with the command; bad lines and those that are too long stay in their place."""
+    rows = [{**GOOD, "id": str(n), "answer": f"{GOOD['answer']} {n} came."} for n in range(560)]
+    rows[540] |= {"answer": "x" * 200_001}
+    file = write(tmp_path, *rows[:550], "{no", *rows[550:])
+    one, several = (cli("score", file, "--json", "--workers", n) for n in "12")
+    assert one.returncode == several.returncode == 1
+    assert several.stdout == one.stdout
+    assert several.stderr == one.stderr
+    assert len(objects(one.stdout)) == 561
+
+
 def test_a_broken_pipe_is_quiet(tmp_path):
     """`ragmonitor score ... | head` is no error to read about."""
     file = write(tmp_path, *[GOOD] * 2000)

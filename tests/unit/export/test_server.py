@@ -15,12 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, Gauge
 
 from ragmonitor.export import server as servers
-from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.server import MAX_CONNECTIONS, HttpServer, Reply
 from ragmonitor.runtime import guard
 
@@ -87,13 +83,40 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return True
 
 
-def test_silent_clients_take_a_bounded_number_of_threads(served: Served) -> None:
-    """Of many that say nothing those beyond the limit are closed."""
+def test_silent_clients_make_room_for_others(served: Served) -> None:
+    """Of many that say nothing, or are being refused, the oldest are closed: a request is answered.
+
+    They take a bounded number of threads.
+    """
+    served.server.receive = lambda _target, _headers, body: Reply(status=200, body=body)
+    served.server.admit = lambda _target, _headers: Reply(status=401)
     before = threading.active_count()
+    refused = served.connect(b"POST / HTTP/1.1\r\nContent-Length: 99999\r\n\r\n")
+    assert b" 401 " in refused.recv(99)
     silent = [served.connect(b"GET /met") for _ in range(2 * MAX_CONNECTIONS)]
-    assert received(silent[-1]) == b""
-    assert threading.active_count() - before <= MAX_CONNECTIONS
-    assert served.rejected == {"too_many": MAX_CONNECTIONS}
+    assert received(served.connect(GET)).endswith(b"hello")
+    assert received(silent[0]) == b""
+    assert eventually(lambda: threading.active_count() - before <= MAX_CONNECTIONS)
+    assert served.rejected == {"too_many": MAX_CONNECTIONS + 2}
+
+
+def test_requests_under_way_are_not_given_up_for_newcomers() -> None:
+    """A newcomer too many is closed instead."""
+    answers = threading.Event()
+
+    def slow(target: str, headers: Message) -> Reply:
+        answers.wait(PATIENCE_S)
+        return hello(target, headers)
+
+    built = Served(slow)
+    try:
+        asked = [built.connect(GET) for _ in range(MAX_CONNECTIONS)]
+        assert eventually(lambda: len(built.server.at_work) == MAX_CONNECTIONS)
+        assert received(built.connect(GET)) == b""
+        answers.set()
+        assert all(received(each).endswith(b"hello") for each in asked)
+    finally:
+        built.close()
 
 
 def test_the_time_limit_is_for_the_whole_request(
@@ -130,54 +153,6 @@ def test_what_is_no_request_is_told_so_and_counted(
     assert served.rejected == {reason: 1}
     assert guard.errors == before
     assert caplog.records == []
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
-    registry = CollectorRegistry(auto_describe=True)
-    Gauge("temperature", "of something", registry=registry).set(1)
-    built = Endpoint(
-        registry,
-        host="127.0.0.1",
-        port=0,
-        shared=False,
-        state=dict,
-    )
-    built.open()
-    yield built
-    built.close()
-
-
-def ask(endpoint: Endpoint, request: bytes) -> bytes:
-    assert endpoint.url is not None
-    port = int(endpoint.url.rsplit(":", 1)[1].removesuffix("/metrics"))
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
-        client.sendall(request)
-        client.shutdown(socket.SHUT_WR)
-        return received(client)
-
-
-ACCEPTED = st.text(st.sampled_from("application/openmetrics-text,;=version10.escaping \tqé"))
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    target=st.text(st.characters(codec="latin-1", exclude_characters=" \r\n"), max_size=40),
-    accept=ACCEPTED | st.text(st.characters(codec="latin-1", exclude_characters="\r\n")),
-    encoding=st.sampled_from(["gzip", "gzip;q=0", "", "x,gzip"]),
-    raw=st.none() | st.binary(max_size=200),
-)
-def test_no_request_is_an_error_of_ours(
-    endpoint: Endpoint, target: str, accept: str, encoding: str, raw: bytes | None
-) -> None:
-    """Whatever bytes come, there is a reply, and the monitoring has no error."""
-    before = Counter(guard.errors)
-    head = f"GET /{target} HTTP/1.1\r\nAccept: {accept}\r\nAccept-Encoding: {encoding}\r\n\r\n"
-    reply = ask(endpoint, head.encode("latin-1") if raw is None else raw)
-    if raw is None:
-        assert reply.startswith(b"HTTP/1.0 ")
-    assert b" 500 " not in reply.partition(b"\r\n")[0]
-    assert guard.errors == before
 
 
 def test_without_threads_the_connection_is_closed_and_counted(

@@ -173,14 +173,3 @@ def test_a_service_is_asked_with_the_mark_and_read_by_paths():
     assert headers["x-ragmonitor-probe"] == "g1"
     assert headers["baggage"] == "ragmonitor.probe=g1"
     assert headers["authorization"] == "Bearer x"
-
-
-def test_no_header_goes_where_a_service_has_moved():
-    """The new address is not asked."""
-    with (
-        served((200, {"answer": "330 m."})) as (elsewhere, came_elsewhere),
-        served((307, {}), headers={"location": elsewhere}) as (url, came),
-    ):
-        asked = put(HttpAsk(url, headers={"x-api-key": "secret"}))
-    assert asked.error.startswith("http_status: 307")
-    assert (len(came), came_elsewhere) == (1, [])

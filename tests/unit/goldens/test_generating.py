@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.goldens import ReferenceChunk
-from ragmonitor.goldens.generating import Generation, PaidModel, generate
+from ragmonitor.goldens.generating import Generator
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.sampling import RunBudget
@@ -40,16 +40,14 @@ class Workshop:
         self.judge, self.completer = scripted_judge(self.model)
         self.path = folder / "goldens.jsonl.replies"
 
-    def paid(self, budget: float = 1.0) -> PaidModel:
-        return PaidModel(
-            KeepingJudge(as_judge(self.judge).within_budget("usd"), KeptReplies(self.path)),
-            RunBudget(budget, unit="usd"),
-        )
+    def generator(self, budget: float = 1.0, source=None) -> Generator:
+        judge = KeepingJudge(as_judge(self.judge).within_budget("usd"), KeptReplies(self.path))
+        return Generator(source or chunks(), judge, RunBudget(budget, unit="usd"))
 
-    async def run(self, n=6, *, budget=1.0, paid=None, source=None):
-        paid = paid or self.paid(budget)
-        result = await generate(source or chunks(), n, paid)
-        return result, paid
+    async def run(self, n=6, *, budget=1.0, source=None) -> Generator:
+        made = self.generator(budget, source)
+        await made.run(n)
+        return made
 
     def replies(self, task: str, **fields) -> None:
         """Have all replies to a task be these."""
@@ -61,7 +59,7 @@ def workshop(tmp_path) -> Workshop:
     return Workshop(tmp_path)
 
 
-def reasons(result: Generation) -> set[str]:
+def reasons(result: Generator) -> set[str]:
     assert not result.goldens
     return {reason for counts in result.counts.values() for reason in counts}
 
@@ -97,7 +95,7 @@ ANSWERED = {"says": "answered", "reply": "Made by hand."}
 async def test_a_question_is_dropped_with_its_reason(workshop, task, fields, reason):
     """Whatever the writer meant it to be."""
     workshop.replies(task, **fields)
-    result, _ = await workshop.run(1)
+    result = await workshop.run(1)
     assert reasons(result) <= {reason, "duplicate"}
     assert reason in reasons(result)
 
@@ -119,9 +117,9 @@ async def test_an_unanswerable_question_is_looked_up_in_other_documents(workshop
 
 async def test_a_second_run_pays_nothing(workshop):
     """It makes the same, from the replies that were kept."""
-    first, _ = await workshop.run(5)
+    first = await workshop.run(5)
     calls = len(workshop.model.asked)
-    again, _ = await workshop.run(5)
+    again = await workshop.run(5)
     assert again.goldens == first.goldens
     assert len(workshop.model.asked) == calls
 
@@ -131,11 +129,11 @@ async def test_nothing_is_spent_beyond_the_budget_and_a_larger_one_goes_on(works
     """In all runs together; what was paid before is not paid again."""
     whole = Workshop(workshop.path.parent / "..")
     whole.path = workshop.path.with_name("whole")
-    wanted, _ = await whole.run(6)
-    _, paid = await workshop.run(6, budget=budget)
+    wanted = await whole.run(6)
+    paid = await workshop.run(6, budget=budget)
     assert paid.is_budget_spent
     assert paid.usage.cost_usd <= budget
-    result, _ = await workshop.run(6)
+    result = await workshop.run(6)
     assert result.goldens == wanted.goldens
     assert len(workshop.model.asked) == len(whole.model.asked)
 
@@ -143,27 +141,27 @@ async def test_nothing_is_spent_beyond_the_budget_and_a_larger_one_goes_on(works
 async def test_a_call_that_is_cancelled_is_paid(workshop):
     """The provider goes on and bills: its cost is kept, and no later run has that money again."""
     workshop.completer.released = asyncio.Event()
-    paid = workshop.paid()
-    running = asyncio.create_task(workshop.run(1, paid=paid))
+    made = workshop.generator()
+    running = asyncio.create_task(made.run(1))
     await workshop.completer.arrived.acquire()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert KeptReplies(workshop.path).usage.input_tokens > 100
-    assert paid.usage.cost_usd > 0
+    assert made.usage.cost_usd > 0
 
 
 async def test_what_is_under_way_when_the_run_is_to_end_is_kept(workshop):
     """It is waited for, and nothing further is asked; another run does not pay for it again."""
     workshop.completer.released = asyncio.Event()
-    paid = workshop.paid()
-    running = asyncio.create_task(workshop.run(4, paid=paid))
+    made = workshop.generator()
+    running = asyncio.create_task(made.run(4))
     for _ in range(4):
         await workshop.completer.arrived.acquire()
-    paid.stopping.set()
+    made.stopping.set()
     workshop.completer.released.set()
-    result, _ = await running
-    assert (result.goldens, paid.is_budget_spent, result.failure) == ([], False, "")
+    await running
+    assert (made.goldens, made.is_budget_spent, made.failure) == ([], False, "")
     assert len(workshop.model.asked) == 4
     await workshop.run(4)
     assert sum(asked.task == "write" for asked in workshop.model.asked) == 4

@@ -39,9 +39,7 @@ PLAIN = ("json", "form", "mattermost", "xml")
 
 
 @contextmanager
-def server(
-    status: int = 200, release: threading.Event | None = None, location: str = ""
-) -> Iterator[tuple]:
+def server(status: int = 200, release: threading.Event | None = None) -> Iterator[tuple]:
     """Run one that keeps what is posted; it answers once it is released."""
     posted: list[str] = []
 
@@ -53,8 +51,6 @@ def server(
                 release.wait(10)
             self.send_response(status)
             self.send_header("Content-Length", "2")
-            if location:
-                self.send_header("Location", location)
             self.end_headers()
             self.wfile.write(b"ok")
 
@@ -137,16 +133,6 @@ def test_a_receiver_that_hangs_does_not_hold_us_up():
         assert sends.flush(20)
     assert len(posted) + lost["notify_full"] >= MAX_WAITING + 3
     assert lost["notify_full"] >= 2
-
-
-@pytest.mark.parametrize("status", [307, 308])
-def test_a_redirect_is_not_followed(status):
-    """A notice goes to the address that was named, and to no other."""
-    with server() as (other, elsewhere), server(status, location=f"http://{other}/") as (host, _):
-        sends = notifier(f"json://{host}/a")
-        sends.tell("raised", described())
-        assert sends.flush(10)
-    assert elsewhere == []
 
 
 @pytest.mark.parametrize("status", [200, 500])

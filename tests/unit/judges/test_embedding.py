@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.evaluators import Table, evaluate_asking, register_embedding
-from ragmonitor.judges.litellm_embedding import LitellmEmbedding
+from ragmonitor.judges.provider import LitellmEmbedding
 from ragmonitor.records import Cause, ReferenceReading, ReferenceSentence, Scored
 from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.testing import ScriptedJudge

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
-from ragmonitor.judges.breaker import Breaker
+from ragmonitor.judges.calls import Breaker
 from ragmonitor.judges.judge_prompts import SYSTEM, write_prompt
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge, prompt_version
-from ragmonitor.judges.scrubbing import scrubbed
+from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.testing import ManualClock
@@ -335,8 +335,8 @@ async def test_keys_stay_out_of_errors(server, judges):
     server.always(refused(401, f"Incorrect API key provided: {key}"))
     assert key not in str(await failure(judges(api_key=key)))
     for address in (f"http://user:{key}@host/v1", f"http://host/v1?secret={key}"):
-        assert key not in scrubbed(f"cannot connect to {address}")
-    assert "sk-" not in scrubbed("key sk-abcdefghijklmnop is wrong")
+        assert key not in one_line_of(f"cannot connect to {address}")
+    assert "sk-" not in one_line_of("key sk-abcdefghijklmnop is wrong")
 
 
 # Cost

@@ -43,6 +43,8 @@ class PricedJudge:
     def expected_cost(self, interaction):
         if interaction.id == "long":
             raise JudgeError("priced", "too long", cause=Cause.EVIDENCE_TOO_LONG, retryable=False)
+        if interaction.id == "broken":
+            raise KeyError("price")
         return math.nan if interaction.id == "unknown" else 10.0
 
     async def assess(self, interaction):
@@ -92,6 +94,13 @@ async def test_a_budget_is_settled_with_what_was_spent():
     assert causes(outcomes) == ["scored"] * 3 + ["over_budget"] * 3
     assert scorer.budget.is_spent
     assert not await scorer.budget.reserve(1)
+
+
+async def test_a_cost_that_nobody_can_say_is_a_judge_error_of_one_line():
+    """Nothing is asked for it, and the others go on."""
+    scorer = Scorer(PricedJudge(), FAITHFULNESS, budget=RunBudget(99, unit="tokens"))
+    lines = [line(name) for name in ("broken", "unknown", "1")]
+    assert causes(await all_of(scorer, lines)) == ["judge_error", "judge_error", "scored"]
 
 
 async def test_an_evaluator_that_asks_has_its_share_of_the_budget():

@@ -6,7 +6,8 @@ import pytest
 
 from ragmonitor.records import Cause
 from ragmonitor.runtime.guard import errors
-from ragmonitor.sampling import AdaptiveSampler, uniform_of
+from ragmonitor.sampling import AdaptiveSampler, Floors, uniform_of
+from ragmonitor.sampling.floors import MAX_VALUES
 from ragmonitor.store import Budget, Memory, StoreUnavailableError
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
@@ -127,6 +128,33 @@ def test_what_is_forced_is_paid_like_all_else(clock):
         False,
         Cause.OVER_BUDGET,
     )
+
+
+# Floors
+
+
+def least(floors, route, now):
+    return floors.least(interaction(attributes={"route": route}), now, bearable_per_s=math.inf)
+
+
+def test_a_value_in_a_flood_is_certain_only_once_and_few_are_all_read():
+    """A rate is known from the second answer on; without the attribute there is no floor."""
+    floors = Floors("route")
+    flood = [least(floors, "busy", 0.1 * n) for n in range(1_000)]
+    assert flood[0] == 1
+    assert max(flood[1:]) < 0.01
+    assert {least(floors, "rare", 900.0 * n) for n in range(20)} == {1}
+    assert least(floors, "", 0.0) == floors.least(interaction(), 0, bearable_per_s=1.0) == 0
+
+
+def test_values_are_bounded_and_those_that_are_gone_make_room():
+    """The hundred-and-first and all after it have one floor together, for an hour."""
+    floors = Floors("route")
+    assert {least(floors, f"r{n}", 1.0) for n in range(MAX_VALUES)} == {1}
+    late = [least(floors, f"late{n}", 2.0 + n) for n in range(500)]
+    assert late[0] == 1
+    assert sum(late[1:]) < 0.05 * 500
+    assert {least(floors, f"new{n}", 4_200.0 + n) for n in range(50)} == {1}
 
 
 # The budget

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from ragmonitor.records import Estimate
@@ -19,19 +17,15 @@ from ragmonitor.stats.labels import (
     wilson,
 )
 
-NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
-
 
 def rate(mean, n=2_000):
     lower, upper = wilson(mean, n)
     return Estimate(mean=mean, lower=lower, upper=upper, effective_n=n)
 
 
-def labels(judged, hits, count, *, at_s=NOW, chance=1.0):
+def labels(judged, hits, count, *, chance=1.0):
     return [
-        Label(
-            interaction_id=f"{judged}{n}", judged=judged, human=n < hits, at_s=at_s, chance=chance
-        )
+        Label(interaction_id=f"{judged}{n}", judged=judged, human=n < hits, chance=chance)
         for n in range(count)
     ]
 
@@ -100,7 +94,7 @@ def path(tmp_path):
 
 
 def row(name, human, *, judged):
-    label = Label(interaction_id=name, judged=judged, human=None, at_s=NOW)
+    label = Label(interaction_id=name, judged=judged, human=None)
     return f"长城有多长？,{human},{seal(label)}"
 
 
@@ -116,7 +110,7 @@ def test_people_write_yes_and_no_in_many_ways(path, cell, said):
     """And a question mark where they cannot tell."""
     path.write_text(f"question,human,sealed\n{row('a', cell, judged=False)}\n", encoding="utf-8")
     [label] = read_rows(path)
-    assert (label.interaction_id, label.human, label.at_s) == ("a", said, NOW)
+    assert (label.interaction_id, label.human) == ("a", said)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])

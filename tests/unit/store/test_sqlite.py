@@ -106,16 +106,24 @@ def _newer(path):
     db.close()
 
 
+def _anothers(path):
+    _written(path)
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(path, 54_321, -1)
+
+
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
         (_torn, "not a database"),
+        (_anothers, "belongs to another user"),
         (lambda path: path.write_text("hello"), "not a database"),
         (_foreign, "something else"),
         (_newer, "later release"),
         (lambda path: path.mkdir() or (path / "ragmonitor.db").mkdir(), "unable to open"),
     ],
-    ids=["torn", "text", "foreign", "newer", "folder"],
+    ids=["torn", "anothers", "text", "foreign", "newer", "folder"],
 )
 def test_a_file_that_cannot_be_used_is_left_as_it_is(tmp_path, caplog, spoil, says):
     """One warning says why, and estimates are kept in memory."""

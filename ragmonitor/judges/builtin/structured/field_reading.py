@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from operator import attrgetter
+from statistics import fmean
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.structured import field_words as words
@@ -26,8 +27,9 @@ from ragmonitor.judges.builtin.structured.fields import (
     MAX_SHARED,
     Fact,
     FieldTable,
-    Number,
     Token,
+    Value,
+    amount,
     numbers_of,
     phrase,
     tokens,
@@ -80,45 +82,29 @@ _OFFERED: Final = frozenset(
 """Values that say that there is something at all."""
 
 
-class _Derived(NamedTuple):
-    """A figure of several rows."""
-
-    name: str
-    of: Callable[[Sequence[float]], float]
-    signs: re.Pattern[str]
-
-
-_TOTALS: Final = (
-    _Derived(
-        "average",
-        lambda values: sum(values) / len(values),
-        lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)"),
-    ),
-    _Derived(
-        "total",
+_DERIVED: Final[dict[str, tuple[Callable[[list[float]], float], re.Pattern[str]]]] = {
+    "average": (fmean, lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)")),
+    "total": (
         sum,
         lazy_pattern(r"(?i:\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"),
     ),
-)
-_EXTREMES: Final = (
-    _Derived(
-        "highest",
+    "highest": (
         max,
         lazy_pattern(
             r"(?i:\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
             "|最(?:高|大|多|贵|长|重))"
         ),
     ),
-    _Derived(
-        "lowest",
+    "lowest": (
         min,
         lazy_pattern(
             r"(?i:\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
             "|最(?:低|小|少|便宜|短|轻))"
         ),
     ),
-)
-_ASKS_PRICE: Final = lazy_pattern("cheap|expensive|便宜|贵")
+}
+"""The figures of several rows: how each is reckoned, and the words for it."""
+_EXTREMES: Final = ("highest", "lowest")
 
 
 class Outcome(IntEnum):
@@ -142,19 +128,22 @@ class Finding(NamedTuple):
     """Whether the field says otherwise; else it has no value."""
 
 
+Span = tuple[int, int]
+
+
 class FieldReading:
     """What fields bear out of a sentence, and what they object to."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.supported: set[tuple[int, int]] = set()
+        self.supported: set[Span] = set()
         self.findings: list[Finding] = []
 
     def add(
         self,
         outcomes: Sequence[tuple[Outcome, str]],
-        places: Sequence[tuple[int, int]],
-        borne: Sequence[tuple[int, int]] = (),
+        places: Sequence[Span],
+        borne: Sequence[Span] = (),
     ) -> None:
         """Add the strongest of some outcomes, each with the label of its field.
 
@@ -182,13 +171,17 @@ class Mention(NamedTuple):
     """Those of the rows that are named."""
 
 
+def _span(term: Term) -> Span:
+    return term.at, term.at + len(term.surface)
+
+
 class Clause:
     """One clause of a sentence, and what is said in it."""
 
     def __init__(
         self,
         text: str,
-        span: tuple[int, int],
+        span: Span,
         said: Sequence[Token],
         content: Sequence[Term],
         table: FieldTable,
@@ -203,45 +196,39 @@ class Clause:
             table: The fields.
         """
         self.text = text
-        self.start, self.end = start, end = span
-        self.own = text[start:end]
+        self.start, self.end = span
+        self.own = text[self.start : self.end]
         self.tokens = said
-        self.times = [
-            time._replace(start=time.start + start, end=time.end + start)
-            for time in hours.times(self.own)
-        ]
-        self.phrases: dict[str, tuple[int, int]] = {}
+        self.times = hours.times(content)
+        self.phrases: dict[str, Span] = {}
         """Maps each run of words to where it stands."""
         for position, first in enumerate(said):
             joined = ""
             for last in said[position : position + MAX_PHRASE]:
                 joined = f"{joined}|{last.key}" if joined else last.key
                 self.phrases.setdefault(joined, (first.start, last.end))
-        names = [
-            name for name in self.phrases if 0 < len(table.by_name.get(name, ())) <= MAX_SHARED
-        ]
+        names = [n for n in self.phrases if 0 < len(table.by_name.get(n, ())) <= MAX_SHARED]
         self.named = frozenset(row for name in names for row in table.by_name[name])
         """The rows that are named, here or elsewhere in the sentence."""
-        taken = [(time.start, time.end) for time in self.times]
-        taken += [self.phrases[name] for name in names]
-        self.numbers = [
-            number
-            for number in numbers_of(text, content)
-            if not any(first < number.end and last > number.start for first, last in taken)
-            and not re.match("[A-Za-z]", text[max(start, number.start - 1) : number.start])
+        taken = [self.phrases[name] for name in names]
+        numbers = [
+            term
+            for term in numbers_of(text, content)
+            if not any(first < _span(term)[1] and last > term.at for first, last in taken)
         ]
-        """Its numbers that are neither of a time or a name nor glued to a word."""
-        if len(self.numbers) > MAX_PER_CLAUSE:
-            self.numbers = []
-        self.signs = [(t.at, t.at + len(t.surface)) for t in content if t.kind == "negation"]
+        self.numbers = numbers if len(numbers) <= MAX_PER_CLAUSE else []
+        """Its numbers that are not of a name."""
+        self.signs = [_span(term) for term in content if term.kind == "negation"]
         """Where signs of negation begin and end."""
         self._denies = bool(_NEGATIVE.search(self.own))
+        self.is_unknown = bool(_UNKNOWN.search(self.own))
+        """Whether it says that something is not known."""
         self.mentions: list[Mention] = []
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
         """Return whether the clause denies what some of its words speak of, or anything."""
         signs = [s for s in self.signs if not any(t.start <= s[0] < t.end for t in at)]
-        for other in self.mentions if at else ():
+        for other in self.mentions if at and signs else ():
             first = other.at[0].start
             if set(other.at).isdisjoint(at):  # `not near the harbour` denies that alone
                 signs = [sign for sign in signs if not 0 <= first - sign[1] <= 8]
@@ -251,9 +238,9 @@ class Clause:
         """Find the fields of which a word stands here, and all in the whole sentence."""
         groups = dict.fromkeys(
             said
-            for key in dict.fromkeys(token.key for token in self.tokens)
-            if len(table.by_word.get(key, ())) <= MAX_SHARED
-            for said in table.by_word.get(key, ())
+            for token in self.tokens
+            if len(table.by_word.get(token.key, ())) <= MAX_SHARED
+            for said in table.by_word.get(token.key, ())
             if said <= everywhere
         )
         if len(groups) > MAX_PER_CLAUSE:
@@ -262,13 +249,12 @@ class Clause:
             own = [token for token in self.tokens if token.key in said]
             facts = table.groups[said]
             self.mentions.append(Mention(facts, own, table.of(facts, self.named)))
-        whole = [{*each.at} for each in self.mentions if not self._has_number_within(each.at)]
-        self.mentions = [
-            each for each in self.mentions if not any({*each.at} < other for other in whole)
+        whole = [
+            {*at}
+            for _, at, _ in self.mentions
+            if not any(at[0].start <= term.at < at[-1].start for term in self.numbers)
         ]
-
-    def _has_number_within(self, at: Sequence[Token]) -> bool:
-        return any(at[0].start <= number.start < at[-1].end for number in self.numbers)
+        self.mentions = [m for m in self.mentions if not any({*m.at} < other for other in whole)]
 
 
 def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clause]:
@@ -305,20 +291,18 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
     """Return what the fields say of a sentence, whose terms have offsets."""
     reading = FieldReading()
     for clause in _clauses(text, content, table):
-        is_unknown = bool(_UNKNOWN.search(clause.own))
-        if not is_unknown:
-            _read_hours(clause, table, reading)
+        if not clause.is_unknown:
+            _read_schedules(clause, table, reading)
         for mention in clause.mentions:
-            _read_mention(clause, mention, reading, is_unknown=is_unknown)
-        if not _LIMITS.search(clause.own):
+            _read_mention(clause, mention, reading)
+        if clause.numbers and not _LIMITS.search(clause.own):
             _read_numbers(clause, reading)
         if clause.named and not clause.is_negated() and not reading.findings:
-            _read_extremes(clause, table, reading)
+            _read_extremes(clause, reading)
             _read_values_of_others(clause, table, reading)
     if reading.supported:  # so are the words that only carry what a field says
-        for term in content:
-            if term.key in words.FRAMES or term.kind == "negation":
-                reading.supported.add((term.at, term.at + len(term.surface)))
+        frames = [term for term in content if term.key in words.FRAMES or term.kind == "negation"]
+        reading.supported.update(map(_span, frames))
         for frame in words.HAN_FRAMES if not text.isascii() else ():
             at = text.find(frame)
             if at >= 0:
@@ -326,119 +310,88 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
     return reading
 
 
-def _read_mention(
-    clause: Clause, mention: Mention, reading: FieldReading, *, is_unknown: bool
-) -> None:
+def _read_mention(clause: Clause, mention: Mention, reading: FieldReading) -> None:
     """Compare what a clause says of a field that holds no number."""
     is_negated = clause.is_negated(mention.at)
     outcomes = [
-        (_outcome(clause, mention, fact, is_negated=is_negated), fact.label)
+        (_outcome(clause, mention, fact.value, is_negated=is_negated), fact.label)
         for fact in mention.facts
     ]
-    if is_unknown:
-        is_null = all(fact.is_null for fact in mention.facts)
-        outcomes = [(Outcome.SUPPORTS if is_null else Outcome.SILENT, "")]
-    values = {each for fact in mention.facts for each in fact.phrases} & clause.phrases.keys()
+    values = {fact.value.phrase for fact in mention.facts} & clause.phrases.keys()
     places = [(mention.at[0].start, mention.at[-1].end)]
-    borne = [clause.phrases[each] for each in values]
-    reading.add(outcomes, places, borne)
+    known = [time for fact in mention.facts for time in fact.value.times]
+    if known and clause.times:
+        right = [time for time in clause.times if any(hours.is_same(time, k) for k in known)]
+        places = [*map(_span, right or clause.times)]
+    reading.add(outcomes, places, [clause.phrases[each] for each in values])
 
 
-def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) -> Outcome:
-    agrees = Outcome.CONTRADICTS if is_negated else Outcome.SUPPORTS
-    if fact.is_null:
+def _outcome(clause: Clause, mention: Mention, value: Value, *, is_negated: bool) -> Outcome:
+    if clause.is_unknown:
+        return Outcome.SUPPORTS if value.is_null else Outcome.SILENT
+    if value.is_null:
         is_asked = not clause.numbers and _OFFERS.search(clause.own)
         return Outcome.UNKNOWN if is_asked else Outcome.SILENT
-    if fact.is_count:
-        says_none = any(0 <= mention.at[0].start - end <= 1 for _, end in clause.signs)
-        is_wrong = says_none and not clause.numbers and fact.value != "0 items"
-        return Outcome.CONTRADICTS if is_wrong else Outcome.SILENT
-    if fact.truth is not None:
-        return Outcome.SUPPORTS if fact.truth != is_negated else Outcome.CONTRADICTS
-    if not fact.phrases or fact.numbers or fact.times:
+    if value.truth is not None:
+        return Outcome.SUPPORTS if value.truth != is_negated else Outcome.CONTRADICTS
+    if value.times and clause.times:
+        is_said = any(hours.is_same(said, each) for said in clause.times for each in value.times)
+        return Outcome.SUPPORTS if is_said else Outcome.CONTRADICTS
+    if not value.phrase or value.numbers or value.times:
         return Outcome.SILENT
-    if any(each in clause.phrases for each in fact.phrases):
-        return agrees
-    if _OFFERED.intersection(fact.phrases):
-        return agrees
-    return Outcome.SILENT if is_negated else _of_value(clause, mention, fact)
+    if value.phrase in _OFFERED or value.phrase in clause.phrases:
+        return Outcome.CONTRADICTS if is_negated else Outcome.SUPPORTS
+    return Outcome.SILENT if is_negated else _of_value(clause, mention, value.phrase)
 
 
-def _of_value(clause: Clause, mention: Mention, fact: Fact) -> Outcome:
-    """Return whether a clause gives another value than a field has, in the words of another row."""
-    others = [other for other in mention.group if other.column[-1:] == fact.column[-1:]]
-    if any(each in clause.phrases for other in others for each in other.phrases):
-        return Outcome.CONTRADICTS
-    if fact.phrases[0].count("|") >= 3:
-        return Outcome.SILENT
+def _of_value(clause: Clause, mention: Mention, value: str) -> Outcome:
+    """Return whether a clause gives another value than a field has right behind its words."""
     said = _IS.match(clause.text, mention.at[-1].end, clause.end)
     if said is None:
         return Outcome.SILENT
     if han := said["han"]:
-        is_other = not any(part in han or han in part for part in fact.phrases)
+        is_other = value not in han and han not in value
     else:
         key = tokens(said["word"])[0].key
-        is_other = key not in words.FRAMES and all(key not in p.split("|") for p in fact.phrases)
+        is_other = key not in words.FRAMES and key not in value.split("|")
     return Outcome.CONTRADICTS if is_other else Outcome.SILENT
 
 
 # --- opening hours ------------------------------------------------------------------------------
 
 
-def _read_hours(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
+def _read_schedules(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
     """Compare what a clause says of opening hours with those of the rows that it may mean."""
-    times = [(time.start, time.end) for time in clause.times]
-    if table.schedules:
-        _read_schedules(clause, table, reading, times)
-    facts = [fact for mention in clause.mentions for fact in mention.facts if fact.times]
-    if times and len({fact.column[-1:] for fact in facts}) == 1:
-        known = [time for fact in facts for time in fact.times]
-        agrees = any(time.equals(other) for time in clause.times for other in known)
-        outcome = Outcome.SUPPORTS if agrees else Outcome.CONTRADICTS
-        reading.add([(outcome, fact.label) for fact in facts], times)
-
-
-def _read_schedules(
-    clause: Clause, table: FieldTable, reading: FieldReading, times: Sequence[tuple[int, int]]
-) -> None:
+    schedules = table.schedules_of(clause.named)
+    if not 0 < len(schedules) <= MAX_SHARED:
+        return
     sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
     says_closed = bool(hours.CLOSED.search(clause.own))
-    if not (sides or says_closed or hours.SAYS_OPEN.search(clause.own)):
-        return
     which = hours.days(clause.own)
     asked = which or (hours.days(clause.text[:400]) if sides else [])
-    asked = [each for each in asked if each.is_named] or asked  # `weekdays (Tuesday to Friday)`
-    if sides and not asked and not (says_closed or hours.SAYS_OPEN.search(clause.own)):
+    if not (says_closed or (sides and asked) or hours.SAYS_OPEN.search(clause.own)):
         return
-    named = [hours_of for row, hours_of in table.schedules.items() if row in clause.named]
-    schedules = named or list(table.schedules.values())
-    if len(schedules) > MAX_SHARED:
-        return
-    days = [day for each in asked for day in each.days]
+    days = [day for _, each in asked for day in each]
     says_closed = (says_closed and not sides) != clause.is_negated()
     outcomes = [_of_hours(each, days, sides, says_closed=says_closed) for each in schedules]
-    places = [(clause.start + each.start, clause.start + each.end) for each in which] + [*times]
+    places = [(clause.start + start, clause.start + end) for (start, end), _ in which]
+    places += map(_span, clause.times)
     reading.add(outcomes, places or [(clause.start, clause.end)])
 
 
 def _of_hours(
     schedule: hours.Schedule,
     asked: Sequence[int],
-    sides: Sequence[tuple[hours.Time, bool]],
+    sides: Sequence[hours.Side],
     *,
     says_closed: bool,
 ) -> tuple[Outcome, str]:
     """Return whether a schedule agrees with what is said of some days, and its field."""
-    known: list[int] = []
-    missing: list[int] = []
-    for day in asked or schedule.hours:
-        (missing if schedule.hours.get(day) is None else known).append(day)
-    wrong = [
-        day
-        for day in known
-        if not hours.agrees(schedule.hours[day] or (), sides, says_closed=says_closed)
-    ]
-    if (asked and wrong) or (not asked and known and len(wrong) == len(known) and sides):
+    days = asked or [*schedule.hours]
+    missing = [day for day in days if schedule.hours.get(day) is None]
+    known = [day for day in days if day not in missing]
+    wrong = [day for day in known if not schedule.agrees(day, sides, says_closed=says_closed)]
+    if wrong and (asked or (len(wrong) == len(known) and sides)):
         return Outcome.CONTRADICTS, schedule.label(min(wrong))
     if asked and missing:
         outcome = Outcome.SILENT if says_closed else Outcome.UNKNOWN
@@ -454,110 +407,100 @@ def _read_numbers(clause: Clause, reading: FieldReading) -> None:
     counted = {
         token
         for mention in clause.mentions
+        if any(fact.value.numbers for fact in mention.facts)
         for token in mention.at
-        if any(fact.numbers for fact in mention.facts)
     }
-    left, used = list(clause.numbers), set()
-    pairs = [(_gap(n, token), n, token) for n in clause.numbers for token in counted]
-    for gap, number, token in sorted(pairs):
-        if number not in left or token in used or gap > 48:
+    used: set[Token | Term] = set()
+    for gap, number, token in sorted((_gap(n, t), n, t) for n in clause.numbers for t in counted):
+        if number in used or token in used or gap > 48:
             continue
         mentions = [mention for mention in clause.mentions if token in mention.at]
-        is_behind = gap <= 24 and token.start >= number.end  # `three reviews`
+        is_behind = gap <= 24 and token.start > number.at  # `three reviews`
         facts = [
             fact
             for mention in mentions
             for fact in mention.facts
-            if fact.numbers and (is_behind or not fact.is_count)
+            if fact.value.numbers and (is_behind or fact.column)
         ]
         if facts:
-            left.remove(number)
-            used.add(token)
+            used |= {number, token}
             spans = [(each.start, each.end) for mention in mentions for each in mention.at]
             _compare(clause, number, facts, spans, reading)
 
 
-def _gap(number: Number, word: Token) -> int:
+def _gap(number: Term, word: Token) -> int:
     """Return how far a word is from a number; one behind it is a little nearer."""
-    if word.start >= number.end:
-        return word.start - number.end
-    return max(0, number.start - word.end) + 1
+    start, end = _span(number)
+    return word.start - end if word.start >= end else max(0, start - word.end) + 1
 
 
 def _compare(
     clause: Clause,
-    number: Number,
+    number: Term,
     facts: Sequence[Fact],
-    spans: Sequence[tuple[int, int]],
+    spans: Sequence[Span],
     reading: FieldReading,
 ) -> None:
     """Compare a number with fields or, of several rows, with what the clause says of them all."""
     columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
         columns[fact.column].append(fact)
-    signs = (each for each in (*_TOTALS, *_EXTREMES) if each.signs.search(clause.own))
-    derived = next(signs, None)
+    derived = next((name for name, (_, signs) in _DERIVED.items() if signs.search(clause.own)), "")
     figures: list[tuple[int, str, float]] = []
     """How many words speak of each, its label and its value."""
     for column, alike in columns.items():
-        values = [fact.numbers[0].value for fact in alike]
         if derived and len(alike) > 1:
-            value = derived.of(values)
-            figures.append((0, f"{derived.name} of {'.'.join(column)}: {value:.6g}", value))
+            value = _DERIVED[derived][0]([amount(fact.value.numbers[0]) for fact in alike])
+            figures.append((0, f"{derived} of {'.'.join(column)}: {value:.6g}", value))
         elif derived not in _EXTREMES:
-            figures += [(len(f.said), f.label, each.value) for f in alike for each in f.numbers]
-    if any(_is_value(number, value) for _, _, value in figures):
-        reading.supported.update([(number.start, number.end), *spans])
+            figures += [(len(f.said), f.label, amount(n)) for f in alike for n in f.value.numbers]
+    if any(_is_value(str(number.key), value) for _, _, value in figures):
+        reading.supported.update([_span(number), *spans])
     elif figures:
-        reading.findings.append(Finding(number.start, number.end, min(figures)[1], True))
+        reading.findings.append(Finding(*_span(number), min(figures)[1], True))
 
 
-def _is_value(number: Number, value: float) -> bool:
+def _is_value(key: str, value: float) -> bool:
     """Return whether a number is a field's value, exact or rounded to two digits or more."""
-    digits = number.key[1:].replace(".", "").strip("0")
-    is_rounded = 20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == number.value
-    return number.value == value or is_rounded
+    digits = key[1:].replace(".", "").strip("0")
+    is_rounded = 20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == amount(key)
+    return amount(key) == value or is_rounded
 
 
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _read_extremes(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
+def _read_extremes(clause: Clause, reading: FieldReading) -> None:
     """Find a row that is said to have the most or the least of something, and has not."""
-    groups = [mention.group for mention in clause.mentions]
-    if _ASKS_PRICE.search(clause.own):
-        groups += [table.groups[name] for name in table.by_word.get("price", ())]
-    for extreme in _EXTREMES if not clause.numbers else ():
-        word = extreme.signs.search(clause.own)
-        for group in groups if word else ():
-            facts = [f for f in group[:MAX_COMPARED] if len(f.numbers) == 1 and not f.is_count]
-            own = [fact for fact in facts if table.is_of(fact, clause.named)]
-            best = extreme.of([fact.numbers[0].value for fact in facts]) if facts else 0.0
-            if word and len(facts) > len(own) == 1 and own[0].numbers[0].value != best:
+    for name in _EXTREMES if not clause.numbers else ():
+        extreme, signs = _DERIVED[name]
+        word = signs.search(clause.own)
+        for group, _, _ in clause.mentions if word else ():
+            facts = [f for f in group[:MAX_COMPARED] if len(f.value.numbers) == 1 and f.column]
+            own = [fact for fact in facts if not clause.named.isdisjoint(fact.rows)]
+            figures = [amount(fact.value.numbers[0]) for fact in facts]
+            best = extreme(figures) if figures else 0.0
+            if word and len(facts) > len(own) == 1 and amount(own[0].value.numbers[0]) != best:
                 place = clause.start + word.start(), clause.start + word.end()
                 reading.findings.append(Finding(*place, own[0].label, True))
 
 
 def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
     """Find a value that another row has, and not the one that is named."""
-    said = {number.key: (number.start, number.end) for number in clause.numbers}
-    for value, span in {**clause.phrases, **said}.items():
-        facts = [fact for fact in table.by_value.get(value, ()) if not fact.is_count]
+    said = {str(number.key): _span(number) for number in clause.numbers}
+    said = {**clause.phrases, **said}
+    for value, span in said.items():
+        facts = [fact for fact in table.by_value.get(value, ()) if fact.column]
         if not 0 < len(facts) <= MAX_SHARED or span in reading.supported:
             continue
-        if any(table.is_of(fact, clause.named) for fact in facts):
+        if any(not clause.named.isdisjoint(fact.rows) for fact in facts):
             continue
         wrong: list[str] = []
         for name in {fact.said for fact in facts}:
             group = table.groups[name][:MAX_COMPARED]
-            own = [fact for fact in group if table.is_of(fact, clause.named)]
-            if own and not any(_stands(clause, fact, said.keys()) for fact in own):
+            own = [fact for fact in group if not clause.named.isdisjoint(fact.rows)]
+            values = [{fact.value.phrase, *fact.value.numbers} - {""} for fact in own]
+            if all(each and said.keys().isdisjoint(each) for each in values):
                 wrong += [fact.label for fact in own]
         if wrong:
             reading.findings.append(Finding(*span, min(wrong), True))
-
-
-def _stands(clause: Clause, fact: Fact, numbers: Collection[str]) -> bool:
-    """Return whether a field's value stands in a clause, or it has none."""
-    values = [*fact.phrases, *(number.key for number in fact.numbers)]
-    return not values or any(each in clause.phrases or each in numbers for each in values)

@@ -23,7 +23,7 @@ wheelchair: wheelchair_accessible|无障碍|轮椅
 kid: child|children|family_friendly|kid_friendly|child_friendly|儿童|宝宝
 tv: television|电视
 alcohol: beer|wine|cocktail|酒水
-price: cost|fee|priced|charge|价格|售价|单价|费用
+price: cost|fee|priced|charge|cheapest|expensive|最便宜|最贵|价格|售价|单价|费用
 rating: star|rated|score|评分|星级
 review: 评论|点评|条评价
 weight: weigh|重量

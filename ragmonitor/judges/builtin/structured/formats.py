@@ -1,6 +1,7 @@
 """Structured parts of a chunk as rows of cells.
 
-They are JSON and its Python form, tables, lists of keys and values.
+They are JSON and its Python form, tables, lists of keys and values: each is read as a value of JSON
+first, and what that holds as rows.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import html
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.runtime.patterns import lazy_pattern
 
 Scalar = str | bool | None
 MAX_KEYS, MAX_KEY, MAX_ATTEMPTS, MAX_VALUE, MAX_RENDERED = 4, 60, 4, 120, 3
+
+Part = tuple[int, int, Any]
+"""Where a structured part begins and ends, and its value of JSON, numbers as text."""
 
 
 class Row(NamedTuple):
@@ -30,63 +35,50 @@ class Row(NamedTuple):
 class Records:
     """The rows of a chunk."""
 
-    def __init__(self) -> None:
-        """Begin without a row."""
+    def __init__(self, parts: Sequence[Part]) -> None:
+        """Read the rows of all parts, an object each, and the counts of their lists."""
         self.rows: list[Row] = []
         self.counts: dict[tuple[int, tuple[str, ...]], int] = {}
         """Maps the row that holds a list, and the list's keys, to how many items it has."""
-        self.parts: list[tuple[int, int]] = []
-        """Where the structured parts begin and end."""
-
-    def add(self, parent: int = -1, keys: tuple[str, ...] = (), *, is_listed: bool = False) -> int:
-        """Add an empty row and return its position."""
-        self.rows.append(Row(parent, keys[-MAX_KEYS:], [], is_listed))
-        return len(self.rows) - 1
-
-    def add_value(self, value: Any) -> None:
-        """Add the rows of a value of JSON, an object each, and the counts of its lists."""
-        waiting: list[tuple[Any, tuple[str, ...], int, bool]] = [(value, (), -1, False)]
+        self.parts = [(start, end) for start, end, _ in parts]
+        waiting: list[tuple[Any, tuple[str, ...], int, bool]]
         """What is still to be read, its keys, the row around it, and whether it is of a list."""
+        waiting = [(value, (), -1, False) for _, _, value in reversed(parts)]
         while waiting:
             holder, keys, parent, is_listed = waiting.pop()
-            nested: list[tuple[Any, tuple[str, ...], int, bool]] = []
             is_list = isinstance(holder, list)
+            row = parent
+            if not is_list or parent < 0:
+                row = len(self.rows)
+                self.rows.append(Row(parent, keys, [], is_listed))
+            cells = self.rows[row].cells
             if is_list:
-                row = parent if parent >= 0 else self.add()
-                self.counts[row, keys[-MAX_KEYS:]] = len(holder)
-                items = [(keys, each) for each in holder]
-            else:
-                row = self.add(parent, keys, is_listed=is_listed)
-                items = [((*keys, str(key)[:MAX_KEY]), each) for key, each in holder.items()]
-            for place, each in items:
+                self.counts |= {(row, name): n for name, n in _counts(holder, keys)}
+            items = [("", each) for each in holder] if is_list else holder.items()
+            nested: list[tuple[Any, tuple[str, ...], int, bool]] = []
+            for key, each in items:
+                place = keys if is_list else (*keys, str(key)[:MAX_KEY])[-MAX_KEYS:]
                 is_literal = isinstance(each, str) and each[:1] in {"{", "["}
                 inner = _decoded(each) if is_literal else each
                 if isinstance(inner, dict | list):
-                    nested.append((inner, place[-MAX_KEYS:], row, is_list))
+                    nested.append((inner, place, row, is_list))
                 else:
-                    self.rows[row].cells.append((place[-1] if place else "", each))
+                    cells.append((place[-1] if place else "", each))
             waiting += reversed(nested)
 
-    def add_table(self, table: Sequence[Sequence[str]]) -> None:
-        """Add the rows of a table, whose first line names the columns."""
-        head = [" ".join(cell.split())[:MAX_KEY] for cell in table[0]]
-        if len(head) == 2 and head[1].lower() in _VALUE:
-            self.rows[self.add()].cells.extend(
-                (cells[0][:MAX_KEY], cells[1]) for cells in table[1:] if len(cells) > 1
-            )
-            return
-        for cells in table[1:]:
-            self.rows[self.add(is_listed=True)].cells.extend(
-                zip(head, map(str.strip, cells), strict=False)
-            )
-        for column, name in enumerate(head):
-            values = {cells[column] for cells in table[1:] if column < len(cells)}
-            if len(values) == len(table) - 1 and not any(
-                re.match(r"\W{0,2}\d", value) for value in values
-            ):
-                self.counts[-1, (name,)] = len(values)
+
+def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield how many items a list has, by its keys; without any, by columns that name them."""
+    yield keys, len(items)
+    if keys or not all(isinstance(each, dict) for each in items):
+        return
+    for column in items[0] if items else ():
+        values = {each.get(column) for each in items if isinstance(each.get(column), str)}
+        if len(values) == len(items) and not any(map(_NUMBERED.match, values)):
+            yield (column,), len(items)
 
 
+_NUMBERED: Final = lazy_pattern(r"\W{0,2}\d")
 _VALUE = frozenset(["value", "values", "detail", "details", "值", "数值", "内容", "取值"])
 _TEXT = r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
@@ -113,38 +105,28 @@ _PAIR = lazy_pattern(
 _ITEM = lazy_pattern(r"(?P<indent>[ \t]{0,40}[-*•+][ \t]{1,4})(?P<key>)(?P<value>\S.*)")
 
 
-_BRACE: Final = lazy_pattern(r"\{|\[\s*[\"'{]|[\"'] ?:")
+_BRACKETS: Final = ("{", "['", '["', "':", '":', "' :", '" :')
+_SIGNS: Final = (": ", ":\n", "：", ":**", "\t", "|-", "| -", "| :")
 _HAS_WORD: Final = lazy_pattern(r"[^\W\d_]")
-_TABLE_SIGNS: Final = ("\t", "|-", "| -", "| :")
 
 
 def records_of(chunk: str) -> Records | None:
     """Return the structured parts of a chunk; None for prose. Linear in its length."""
-    found = Records()
-    if _BRACE.search(chunk):
-        found.parts = list(_bracketed(chunk, found))
-    if not found.parts and "<" in chunk:
-        found.parts = list(_html_tables(chunk, found))
-    if not found.parts and _may_have_lines(chunk):
-        found.parts = list(_lines_of(chunk, found))
-    has_keys = found.parts and any(
-        _HAS_WORD.search(key) for row in found.rows for key, _ in row.cells
-    )
+    holds = chunk.__contains__  # far quicker than any pattern
+    parts = _bracketed(chunk) if any(map(holds, _BRACKETS)) else []
+    if not parts and "<table" in chunk.lower():
+        parts = list(_html_tables(chunk))
+    if not parts and (any(map(holds, _SIGNS)) or chunk.count(",") >= chunk.count("\n") > 1):
+        parts = list(_lines_of(chunk))
+    found = Records(parts)
+    has_keys = any(_HAS_WORD.search(key) for row in found.rows for key, _ in row.cells)
     return found if has_keys else None
 
 
-def _may_have_lines(chunk: str) -> bool:
-    """Return whether a chunk may hold a table, or a list of keys and values."""
-    if sum(map(chunk.count, (": ", ":\n", "：", ":**"))) > 1:
-        return True
-    if any(map(chunk.__contains__, _TABLE_SIGNS)):
-        return True
-    return chunk.count(",") >= chunk.count("\n") > 1
-
-
-def _bracketed(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
-    """Add the JSON of a chunk, or Python's literals; or what is left of one that is cut off."""
-    for convert in (str, _from_python):
+def _bracketed(chunk: str) -> list[Part]:
+    """Return the JSON of a chunk, or Python's literals; or what is left of one that is cut off."""
+    parts: list[Part] = []
+    for convert in (str, _from_python) if _OPENING.search(chunk) else ():
         text = convert(chunk)
         at = failed = 0
         while failed < MAX_ATTEMPTS and (opening := _OPENING.search(text, at)):
@@ -156,22 +138,17 @@ def _bracketed(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
                 if error.msg.startswith("Unterminated") or error.pos >= len(text):
                     break  # it is cut off
                 failed, at = failed + 1, opening.start() + 1
-                continue
-            found.add_value(value)
-            yield opening.start(), end
-            at = end
-        if found.rows:
-            return
-    row, cells = -1, []
-    for cell in _CELL.finditer(chunk):
-        row = -1 if not cell["name"] else found.add() if row < 0 else row
-        if cell["name"]:
-            found.rows[row].cells.append((cell["name"], _decoded(cell["value"])))
-            cells.append(cell)
-    if len(cells) >= 3:
-        yield cells[0].start(), cells[-1].end()
-    else:
-        found.rows.clear()
+            else:
+                parts.append((opening.start(), end, value))
+                at = end
+        if parts:
+            return parts
+    for is_brace, group in groupby(_CELL.finditer(chunk), key=lambda cell: not cell["name"]):
+        if not is_brace:
+            cells = list(group)
+            value = {cell["name"]: _decoded(cell["value"]) for cell in cells}
+            parts.append((cells[0].start(), cells[-1].end(), value))
+    return parts if sum(len(value) for *_, value in parts) >= 3 else []
 
 
 def _decoded(text: str) -> Any:
@@ -200,22 +177,27 @@ def _json_of(token: re.Match[str]) -> str:
     )
 
 
-def _html_tables(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
+def _table(rows: Sequence[Sequence[str]]) -> Any:
+    """Return a table, whose first line names the columns, as a value of JSON."""
+    head = [" ".join(cell.split())[:MAX_KEY] for cell in rows[0]]
+    if len(head) == 2 and head[1].lower() in _VALUE:
+        return {cells[0]: cells[1] for cells in rows[1:] if len(cells) > 1}
+    return [dict(zip(head, map(str.strip, cells), strict=False)) for cells in rows[1:]]
+
+
+def _html_tables(chunk: str) -> Iterator[Part]:
     for place in _HTML_TABLE.finditer(chunk):
-        rows = [
-            [
-                " ".join(html.unescape(_TAG.sub(" ", cell)).split())
-                for cell in _CELL_TAG.split(row)[1:]
-            ]
-            for row in _ROW_TAG.split(place[0])[1:]
+        rows = [_CELL_TAG.split(row)[1:] for row in _ROW_TAG.split(place[0])[1:]]
+        table = [
+            [" ".join(html.unescape(_TAG.sub(" ", cell)).split()) for cell in cells]
+            for cells in rows
+            if cells
         ]
-        table = [cells for cells in rows if cells]
         if len(table) < 2:
             continue
         if {len(cells) for cells in table} == {2} and not _has_figures(table):
             table.insert(0, ["field", "value"])
-        found.add_table(table)
-        yield place.span()
+        yield *place.span(), _table(table)
 
 
 def _has_figures(table: Sequence[Sequence[str]]) -> bool:
@@ -226,18 +208,19 @@ def _has_figures(table: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def _lines_of(chunk: str, found: Records) -> Iterator[tuple[int, int]]:
+def _lines_of(chunk: str) -> Iterator[Part]:
     lines = [match.span() for match in re.finditer(r"[^\n]+", chunk)]
     texts = [chunk[start:end].rstrip("\r") for start, end in lines]
     at, tried = 0, dict.fromkeys("\t,:", 0)
     while at < len(texts):
-        used = _table_at(texts, at, tried, found) or _pairs_at(texts, at, tried, found)
-        if used:
-            yield lines[at][0], lines[at + used - 1][1]
-        at += used or 1
+        used, value = _table_at(texts, at, tried) or _pairs_at(texts, at, tried) or (1, None)
+        if value:
+            yield lines[at][0], lines[at + used - 1][1], value
+        at += used
 
 
-def _table_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Records) -> int:
+def _table_at(texts: Sequence[str], at: int, tried: dict[str, int]) -> tuple[int, Any] | None:
+    """Return the lines and the value of the table that begins at a line; None: none does."""
     rule, end = texts[at + 1] if at + 1 < len(texts) else "", at + 2
     is_ruled = "-" in rule and "|" in rule and set(rule) <= set("|:- \t")
     if "|" in texts[at].strip().strip("|") and is_ruled:
@@ -247,9 +230,8 @@ def _table_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
             [cell.strip(" \t*`") for cell in texts[line].strip().strip("|").split("|")]
             for line in (at, *range(at + 2, end))
         ]
-        if len(table) > 1 and len(table[0]) > 1:
-            found.add_table(table)
-            return end - at
+        if len(table) > 1:
+            return end - at, _table(table)
     for sign in "\t,":
         columns, end = texts[at].count(sign), at + 1
         if at < tried[sign] or not columns:
@@ -259,25 +241,21 @@ def _table_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
         ):
             end += 1
         tried[sign] = end
-        table = list(csv.reader(texts[at:end], delimiter=sign)) if end - at > 1 else [[]]
-        head = [cell.strip() for cell in table[0]]
-        is_named = len(set(head)) == len(head) > 0 and all(
-            0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head
-        )
-        if (
-            is_named
-            and all(len(row) == len(head) for row in table)
-            and (sign == "\t" or (len(table) > 2 and _has_figures(table)))
-        ):
-            found.add_table(table)
-            return end - at
-    return 0
+        if end - at < 2:
+            continue
+        table = list(csv.reader(texts[at:end], delimiter=sign))
+        head = {cell.strip() for cell in table[0]}
+        is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
+        is_table = is_named and {len(row) for row in table} == {len(head)}
+        if is_table and (sign == "\t" or (len(table) > 2 and _has_figures(table))):
+            return end - at, _table(table)
+    return None
 
 
-def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Records) -> int:
-    """Add the list of keys and values that begins at a line; return its lines, 0 for none."""
+def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int]) -> tuple[int, Any] | None:
+    """Return the lines and the value of the list of keys and values that begins at a line."""
     if at < tried[":"]:
-        return 0
+        return None
     lines: list[re.Match[str]] = []
     for text in texts[at : at + _MAX_LINES]:
         line = _pair(text) or (_ITEM.fullmatch(text) if lines else None)
@@ -287,21 +265,18 @@ def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int], found: Recor
     tried[":"] = at + max(1, len(lines))
     statements = sum(line["value"][-1:] in _ENDS or len(line["value"]) > 60 for line in lines)
     if sum(bool(line["key"]) for line in lines) >= 3 and 3 * statements <= len(lines):
-        found.add_value(_nested(lines))
-        return len(lines)
-    for sign in "|;；":
-        if texts[at].count(sign) < 2:
-            continue
-        parts = [_pair(part.strip()) for part in texts[at].split(sign) if part.strip()]
-        pairs = [pair for pair in parts if pair and 0 < len(pair["value"]) <= 40]
-        if len(parts) > 2 and len(pairs) == len(parts):
-            found.add_value(_nested(pairs))
-            return 1
-    return 0
+        return len(lines), _nested(lines)
+    if sum(map(texts[at].count, "|;；")) < 2:
+        return None
+    parts = [part.strip() for part in _INLINE.split(texts[at]) if part.strip()]
+    pairs = [pair for pair in map(_pair, parts) if pair]
+    is_list = 2 < len(pairs) == len(parts) and all(0 < len(each["value"]) <= 40 for each in pairs)
+    return (1, _nested(pairs)) if is_list else None
 
 
 _MAX_LINES: Final = 2_000
 _ENDS: Final = frozenset(".!?。！？,，")
+_INLINE: Final = lazy_pattern("[|;；]")
 
 
 def _pair(text: str) -> re.Match[str] | None:
@@ -349,12 +324,6 @@ def spaced(key: str) -> str:
     return _WORD_BORDER.sub(" ", key)
 
 
-_PROSE: Final = 80
-"""Characters from which a value is read as sentences."""
-_CELLS_TOGETHER: Final = 12
-"""Cells of a row that are one passage."""
-
-
 def rendered(found: Records, chunk: str) -> tuple[str, list[str]]:
     """Return the prose of a chunk, and its rows as sentences: `hours: Monday: 9 to 5`.
 
@@ -371,12 +340,8 @@ def rendered(found: Records, chunk: str) -> tuple[str, list[str]]:
         cells: list[str] = []
         for key, value in row.cells:
             text = value if isinstance(value, str) else {True: "yes", False: "no", None: ""}[value]
-            if len(text) > _PROSE:
-                rows.append(text)
-            else:
-                cells.append(f"{spaced(key)}: {text}" if room >= 0 else text)
+            cells.append(f"{spaced(key)}: {text}" if room >= 0 else text)
             room -= len(text) + len(key)
         head = f"{' '.join(map(spaced, row.keys[-2:]))}: " if row.keys and room > 0 else ""
-        firsts = range(0, len(cells), _CELLS_TOGETHER)
-        rows += [head + "; ".join(cells[first : first + _CELLS_TOGETHER]) for first in firsts]
+        rows.append(head + "; ".join(cells))
     return "\n".join(prose), rows

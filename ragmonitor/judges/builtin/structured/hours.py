@@ -3,66 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
-from ragmonitor.judges.builtin.quantities import chinese_value
+from ragmonitor.judges.builtin.quantities import alternatives
+from ragmonitor.judges.builtin.terms import Key, Term
 from ragmonitor.judges.builtin.word_lists import WEEKDAYS
 from ragmonitor.runtime.patterns import lazy_pattern
 
-
-class Time(NamedTuple):
-    """A time of day in a text."""
-
-    start: int
-    end: int
-    minutes: int
-    """The minutes since midnight."""
-    is_sure: bool
-    """Whether it says which half of the day it is in."""
-
-    def equals(self, other: Time) -> bool:
-        """Return whether both may be the same time."""
-        apart = abs(self.minutes - other.minutes) % 1440
-        return apart == 0 or (apart == 720 and not (self.is_sure and other.is_sure))
+_NAMED: Final[dict[Key, Key]] = {"noon": "@720", "midnight": "@0"}
 
 
-_HALF: Final = r"(?P<half>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚间)?"
-_TIME: Final = lazy_pattern(
-    rf"{_HALF}(?<![\d.:])(?P<h>[01]?\d|2[0-4])[:：](?P<m>[0-5]?\d)(?![\d:])"
-    r"(?:[ \u202f]?(?P<ap>[ap]\.?m\b\.?))?"
-    r"|(?<![\d.:])(?P<h2>[01]?\d)[ \u202f]?(?P<ap2>[ap]\.?m\b\.?)"
-    rf"|{_HALF.replace('half', 'half3')}"
-    r"(?P<h3>[01]?\d|2[0-4]|[一二两三四五六七八九十]{1,3})[点时]"
-    r"(?!间|段|期)(?:(?P<m3>[0-5]?\d)分?|(?P<half_past>半))?"
-    r"|\b(?P<word>noon|midnight)\b",
-    re.IGNORECASE,
-)
-_HAS_TIME: Final = lazy_pattern("[0-9点时]|noon|midnight")
-_LATE: Final = frozenset({"下午", "傍晚", "晚上", "晚间"})
+def times(content: Sequence[Term]) -> list[Term]:
+    """Return the times of day among the terms of a text, in order."""
+    return [
+        term._replace(key=_NAMED.get(term.key, term.key))
+        for term in content
+        if term.kind == "time" or term.key in _NAMED
+    ]
 
 
-def times(text: str) -> list[Time]:
-    """Return the times of day in a text, in order."""
-    if not _HAS_TIME.search(text):
-        return []
-    return [_time(found) for found in _TIME.finditer(text)]
-
-
-def _time(found: re.Match[str]) -> Time:
-    start, end = found.span()
-    if found["word"]:
-        return Time(start, end, 720 if found["word"].lower() == "noon" else 0, True)
-    digits = found["h"] or found["h2"] or found["h3"]
-    hour = int(chinese_value(digits))
-    minute = 30 if found["half_past"] else int(found["m"] or found["m3"] or 0)
-    half, letter = found["half"] or found["half3"], (found["ap"] or found["ap2"] or "")[:1].lower()
-    if (letter == "p" or half in _LATE) and hour < 12:
-        hour += 12
-    elif (letter == "a" or half == "凌晨") and hour == 12:
-        hour = 0
-    is_sure = bool(letter or half) or hour > 12 or (digits[0] == "0" and len(digits) == 2)
-    return Time(start, end, hour * 60 + minute, is_sure)
+def is_same(time: Term, other: Term) -> bool:
+    """Return whether both may be the same time of day."""
+    return other.key in alternatives(str(time.key)) or time.key in alternatives(str(other.key))
 
 
 DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -79,102 +42,88 @@ _DAYS: Final = lazy_pattern(
     r"|(?P<working>\bweekdays?\b|工作日)|(?P<weekend>\bweekends?\b|周末)",
     re.IGNORECASE,
 )
+_HAN_DAYS: Final = "一二三四五六日天"
 
 
-class Days(NamedTuple):
-    """Days of the week in a text."""
-
-    start: int
-    end: int
-    days: tuple[int, ...]
-    """From 1, Monday, to 7."""
-    is_named: bool
-    """Whether they are named, and not all weekdays, a weekend or every day."""
-
-
-def days(text: str) -> list[Days]:
-    """Return the days and ranges of days in a text, in order."""
-    return [
-        Days(*found.span(), _days(found), bool(found["first"])) for found in _DAYS.finditer(text)
-    ]
+def days(text: str) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
+    """Return where a text names days of the week, and which, from 1, Monday, to 7."""
+    return [(found.span(), _days(found)) for found in _DAYS.finditer(text)]
 
 
 def _days(found: re.Match[str]) -> tuple[int, ...]:
     if found["every"]:
         return tuple(range(1, 8))
-    if found["working"]:
-        return (1, 2, 3, 4, 5)
-    if found["weekend"]:
-        return (6, 7)
+    if not found["first"]:
+        return (1, 2, 3, 4, 5) if found["working"] else (6, 7)
     first = _day(found["first"])
-    last = _day(found["last"]) if found["last"] else first
+    last = _day(found["last"] or found["first"])
     return tuple((first - 1 + step) % 7 + 1 for step in range((last - first) % 7 + 1))
 
 
 def _day(name: str) -> int:
-    if name[-1] in "一二三四五六日天":
-        return "一二三四五六日天".index(name[-1]) % 7 + 1 if name[-1] != "天" else 7
-    return WEEKDAYS.get(name.lower().rstrip(".").removesuffix("s")) or WEEKDAYS[name.lower()[:3]]
+    at = _HAN_DAYS.find(name[-1])
+    return WEEKDAYS[name[:3].lower()] if at < 0 else min(at + 1, 7)
 
 
 CLOSED: Final = lazy_pattern(
     r"\bclosed\b|\bshut\b|休息|闭馆|关闭|不营业|不开放|休馆|歇业|停业", re.IGNORECASE
 )
+SAYS_OPEN: Final = lazy_pattern(
+    r"\bopen(?:s|ed)?\b|\bclos(?:es?|ing)\b|关门|打烊|开放|营业|开门|开馆", re.IGNORECASE
+)
+
+Side = tuple[Term, bool]
+"""A time, and whether something opens at it; else it closes."""
 
 
 class Schedule:
     """The opening hours of one row, day by day."""
 
     def __init__(self) -> None:
-        self.hours: dict[int, list[tuple[Time, Time]] | None] = {}
+        self.hours: dict[int, list[tuple[Term, Term]] | None] = {}
         """Maps each day to its opening and closing times; empty: closed; None: unknown."""
         self._labels: dict[int, str] = {}
-        self._path = ""
 
-    def add(self, which: Sequence[int], value: str | None, path: str) -> None:
-        """Add what a field says of some days."""
-        self._path = self._path or path
-        found = times(value or "")
-        has_day = bool(_DAYS.search(path.rpartition(".")[2].replace("_", " ")))
+    def add(
+        self, which: Sequence[int], value: str | None, found: Sequence[Term], path: str
+    ) -> None:
+        """Add what a field says of some days, and the times in it."""
         for day in which:
+            self._labels[day] = f"{path}: {value}"
             if value is not None and CLOSED.search(value):
                 self.hours[day] = []
-            elif len(found) >= 2 and found[0].minutes != found[1].minutes:
+            elif len(found) >= 2 and found[0].key != found[1].key:
                 spans = zip(found[::2], found[1::2], strict=False)
                 self.hours[day] = [*(self.hours.get(day) or ()), *spans]
             else:
                 self.hours[day] = None
-            name = "" if has_day else f" ({DAY_NAMES[day - 1]})"
-            self._labels[day] = f"{path}{name}: {value}"
 
     def label(self, day: int) -> str:
         """Return the field that speaks of a day, and its value; of a day without one, its name."""
-        place = self._path.rpartition(".")[0] or self._path
-        return self._labels.get(day) or f"{place}.{DAY_NAMES[day - 1]}"
+        path = min(self._labels.values()).partition(": ")[0]
+        return self._labels.get(day) or f"{path.rpartition('.')[0] or path}.{DAY_NAMES[day - 1]}"
+
+    def agrees(self, day: int, sides: Collection[Side], *, says_closed: bool) -> bool:
+        """Return whether the hours of a day are what is said of it."""
+        spans = self.hours[day] or ()
+        if not sides:
+            return bool(spans) != says_closed
+        return all(
+            any(is_same(time, span[0] if opens else span[1]) for span in spans)
+            for time, opens in sides
+        )
 
 
-_OPENS: Final = lazy_pattern(
-    r"\bopen(?:s|ed|ing)?\b[^.;]{0,24}?\b(?:at|from)\s*\Z"
-    r"|\b(?:from|between|starting|starts)\s*(?:at\s*)?\Z"
-    r"|\bopen(?:s|ing)?(?: time)?(?: is)?\s*\Z|从\s*\Z"
-    r"|(?:营业|开放|开门)(?:时间)?(?:为|是|从)?\s*\Z",
-    re.IGNORECASE,
-)
-_CLOSES: Final = lazy_pattern(
-    r"\b(?:clos(?:es?|ed|ing)|shuts?)\b[^.;]{0,24}?\b(?:at|by)\s*\Z"
-    r"|\b(?:until|till|til|to|through|and|clos(?:es?|ing)(?: time)?(?: is)?)\s*\Z"
-    r"|[-–—~至到]\s*\Z",
-    re.IGNORECASE,
-)
-_OPENS_BEHIND: Final = lazy_pattern(r"\s*(?:开门|开始营业|开始|起|开放|营业)")
-_CLOSES_BEHIND: Final = lazy_pattern(r"\s*(?:关门|打烊|闭馆|结束|停止|为止|止)")
-SAYS_OPEN: Final = lazy_pattern(
-    r"\bopen(?:s|ed)?\b|\bclos(?:es?|ing)\b|关门|打烊|开放|营业|开门|开馆", re.IGNORECASE
-)
 _RANGE: Final = lazy_pattern(r"\s?(?:-|–|—|to\b|until\b|至|到)")
+_SIDE: Final = lazy_pattern(
+    r"(?P<opens>\b(?:open(?:s|ed|ing)?|from|between|start(?:s|ing)?)\b|从|开放|开门|营业|开始)"
+    r"|\b(?:clos(?:es?|ed|ing)|shuts?|until|till?)\b|(?:\b(?:to|through|and|by)|[-–—~至到])\s*\Z"
+    r"|关门|打烊|闭馆|结束|停止|止",
+    re.IGNORECASE,
+)
 
 
-def edges(text: str, found: Sequence[Time], floor: int) -> Iterator[tuple[Time, bool]]:
+def edges(text: str, found: Sequence[Term], floor: int) -> Iterator[Side]:
     """Yield those of some times at which something opens (True) or closes (False).
 
     Args:
@@ -182,23 +131,17 @@ def edges(text: str, found: Sequence[Time], floor: int) -> Iterator[tuple[Time, 
         found: The times, in order.
         floor: Where the clause begins.
     """
+    last = floor
     for at, time in enumerate(found):
-        before = text[max(floor, time.start - 48) : time.start]
-        behind = text[time.end : time.end + 8]
-        if _RANGE.match(behind) and at + 1 < len(found):
+        end = time.at + len(time.surface)
+        follows = at + 1 < len(found) and found[at + 1].at == time.at  # `9:00-17:00`
+        if follows or (at and found[at - 1].at == time.at):
+            yield time, follows
+        elif at + 1 < len(found) and _RANGE.match(text, end):
             yield time, True
-        elif _CLOSES_BEHIND.match(behind) or _CLOSES.search(before):
-            yield time, False
-        elif _OPENS_BEHIND.match(behind) or _OPENS.search(before):
-            yield time, True
-
-
-def agrees(
-    spans: Sequence[tuple[Time, Time]], sides: Sequence[tuple[Time, bool]], *, says_closed: bool
-) -> bool:
-    """Return whether a day's hours are what is said of it."""
-    if not sides:
-        return bool(spans) != says_closed
-    return all(
-        any(time.equals(span[0] if opens else span[1]) for span in spans) for time, opens in sides
-    )
+        else:
+            *_, before = None, *_SIDE.finditer(text, max(last, time.at - 48), time.at)
+            sign = before or _SIDE.search(text, end, end + 8)
+            if sign:
+                yield time, bool(sign["opens"])
+        last = end

@@ -1,0 +1,105 @@
+"""One end of the socket between a monitor and a worker: frames, both ways.
+
+A frame is its length in four bytes, and a message of `ragmonitor.runtime.wire`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from ragmonitor.runtime import wire
+from ragmonitor.runtime.guard import record_problem
+
+HEADER_BYTES: Final = 4
+# An application may have SIGPIPE end it.
+_FLAGS: Final = getattr(socket, "MSG_NOSIGNAL", 0)
+
+
+class ChannelError(Exception):
+    """The other side is gone."""
+
+
+class Channel:
+    """One end of the socket. Any thread may send; one reads."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Read nothing yet."""
+        sock.settimeout(None)
+        self._socket = sock
+        self._identity = self._found()
+        self._sending = threading.RLock()  # what is logged on the way may be sent, too
+        self._is_read = False
+        self.is_open = True
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            found = os.fstat(self._socket.fileno())
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def send(self, data: bytes) -> None:
+        """Send a message; waits while the other side does not read. Raises `ChannelError`.
+
+        An application may close all descriptors, as daemons do, and open a file of its own under
+        the same number: nothing is written there.
+        """
+        with self._sending:
+            if self._found() != self._identity:
+                if self.is_open:
+                    self.forget()
+                    record_problem("worker", "the application has closed the socket of its worker")
+                raise ChannelError("the socket was closed")
+            try:
+                self._socket.sendall(len(data).to_bytes(HEADER_BYTES) + data, _FLAGS)
+            except BaseException as error:
+                self.close()  # the other side may have half of a frame
+                if not isinstance(error, OSError):
+                    raise
+                raise ChannelError(f"the other side is gone: {error}") from error
+
+    def tell(self, name: str, *args: object) -> None:
+        """Send a message of these parts. Raises `ChannelError`."""
+        self.send(wire.encode_message(name, *args))
+
+    def frames(self) -> Iterator[bytes]:
+        """Yield what the other side sends, until it is gone."""
+        self._is_read = True
+        try:
+            while (header := self._read(HEADER_BYTES)) is not None:
+                length = int.from_bytes(header)
+                if length > wire.MAX_MESSAGE_BYTES or (data := self._read(length)) is None:
+                    return
+                yield data
+        finally:
+            self.close()
+            with self._sending:
+                self.forget()
+
+    def _read(self, length: int) -> bytes | None:
+        """Return so many bytes; None: the other side is gone."""
+        with suppress(OSError):
+            data = self._socket.recv(length, socket.MSG_WAITALL)
+            return data if len(data) == length else None
+        return None
+
+    def close(self) -> None:
+        """End the connection; the other side sees it at once, and who waits here goes on."""
+        self.is_open = False
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        if not self._is_read:  # else who reads lets go of it
+            self.forget()
+
+    def forget(self) -> None:
+        """Let go of the socket, unless its number is another descriptor's; it may be shared."""
+        self.is_open = False
+        if self._found() == self._identity:
+            self._socket.close()
+        else:
+            self._socket.detach()
