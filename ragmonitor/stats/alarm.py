@@ -316,12 +316,13 @@ class Alarm:
         self.units = alive
 
     def copy(self) -> Alarm:
-        """Return one that goes its own way and learns nothing."""
-        return replace(self, objective=self.bar, learning=None, units=dict(self.units))
+        """Return one that goes its own way, has nothing put aside, and learns nothing."""
+        units = dict(self.units)
+        return replace(self, objective=self.bar, learning=None, units=units, reserve=0.0)
 
     def take_over(self, ahead: Alarm) -> None:
         """Go on from where a copy has come to, which has raised or cleared."""
-        for name in ("parts", "units", "at_s", "raised_at_s", "began_s", "level", "reserve"):
+        for name in ("parts", "units", "at_s", "raised_at_s", "began_s", "level"):
             setattr(self, name, getattr(ahead, name))
         self.is_touched = True
 

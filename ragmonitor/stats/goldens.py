@@ -195,9 +195,8 @@ class GoldenQuestions(Part):
             if isinstance(each, Scored):
                 name = evaluator_name(each.evaluator)
                 history = question.scores.get(name)
-                if history is None or history.evaluator not in ("", each.evaluator):
-                    history = question.scores[name] = ScoreHistory()
-                history.evaluator = each.evaluator
+                if history is None or history.evaluator != each.evaluator:
+                    history = question.scores[name] = ScoreHistory(evaluator=each.evaluator)
                 expected = history.add(each.score, at_s)
                 if expected is not None and name in WATCHED:
                     yield name, each.score - expected

@@ -38,7 +38,7 @@ from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
 from ragmonitor.stats.judge_change import judge_or_application
 from ragmonitor.stats.parts import Answer, Observation, Part
-from ragmonitor.stats.prediction import Predictions
+from ragmonitor.stats.prediction import Calibration, calibrations
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.signals import (
     EMPTY_RETRIEVAL,
@@ -171,7 +171,7 @@ class Statistics:
         self._references, self._goldens, self._now = references, goldens, now
         self.parts = [part for part in (*parts, references, goldens) if part is not None]
         """In the order in which they see an answer."""
-        self._predictions = Predictions(store)
+        self._calibrations: dict[str, Calibration] = {}
         self._streams = {each.series: each for each in watching.streams}
         self.is_of_stream = False
         """Every answer comes by a stream: its sums are added as its record is settled."""
@@ -210,10 +210,12 @@ class Statistics:
         expected: dict[str, tuple[float, float]] = {}
         for signal in outcomes(builtin):
             name = self._watching.series(signal, judge)
-            each = self._predictions.expected(name, known.get(name))
+            learned = self._calibrations.get(name)
+            each = NOTHING if learned is None else learned.expected(known.get(name))
             expected[signal] = each.scored, each.value
         name = self._watching.series(HALLUCINATION, judge)
-        if not self._predictions.is_fitted(name) or name not in known:
+        learned = self._calibrations.get(name)
+        if learned is None or not learned.is_fitted or name not in known:
             return Prediction(expected=expected)
         scored, mean = expected[HALLUCINATION]
         deviation = math.sqrt(scored * mean * (1 - mean))
@@ -417,7 +419,7 @@ class Statistics:
             return
         self._learned_s = self._now()
         with contextlib.suppress(StoreUnavailableError):  # what was learned goes on to hold
-            self._predictions.refresh()
+            self._calibrations = calibrations(self.store)
 
     def tick(self, *, is_due: bool = False) -> Sequence[AlarmEvent]:
         """Let time pass: sums go to the store, means are formed, alarms are raised and cleared.

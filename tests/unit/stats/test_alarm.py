@@ -105,7 +105,9 @@ def test_failed_verdicts_say_nothing_for_clearing():
 )
 def test_open_draws_make_evidence_a_lower_bound(buckets):
     """Whatever comes of them, the evidence will be at least what is shown while they are open."""
-    ahead, known = Alarm.begin(0.2, 1e6), Alarm.begin(0.2, 1e6)
+    known = Alarm.begin(0.2, 1e6, max_reserve=1.0)
+    known.reserve, known.suspicion.parts = 1.0, [1.0]
+    ahead = known.copy()
     held: set[str] = set()
     for n, bucket in enumerate(buckets):
         at_s = 600.0 * n

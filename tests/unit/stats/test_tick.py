@@ -214,15 +214,6 @@ def test_the_slice_that_got_worse_is_named_and_no_other():
     assert found["s", "tenant=c", "tenant=a"].decision(0.5) == "equivalent"
 
 
-def test_a_slice_is_named_before_its_block_has_ended():
-    """Whoever is on call does not wait ten minutes for what there is to be seen."""
-    service = Service()
-    tenants = lambda n: (f"tenant={'abcd'[n % 4]}",)  # noqa: E731
-    service.run(100.0, lambda t, s: 1.0 if s == ("tenant=b",) else 0.0, slices=tenants, each_s=1.0)
-    assert service.store.names("c") == []
-    assert service.tick.named("s", BEGAN_S) == ["tenant=b"]
-
-
 def test_a_bet_is_read_about_once_however_often_time_ticks(monkeypatch):
     service = Service()
     read, rows = Memory.read, []

@@ -7,15 +7,9 @@ import re
 import pytest
 
 from ragmonitor.runtime.errors import SettingsError
-from ragmonitor.store import (
-    Admission,
-    Redis,
-    Settlement,
-    StoreUnavailableError,
-    open_store,
-    takes_lease,
-)
+from ragmonitor.store import Redis, Settlement, StoreUnavailableError, open_store
 from ragmonitor.store.redis import connect
+from ragmonitor.store.shared import Admission, takes_lease
 from tests.support.redis_server import running_redis
 
 
