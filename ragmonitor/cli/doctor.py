@@ -230,8 +230,6 @@ def _metrics(settings: Settings) -> str:
     where = f"{server.host}:{server.port}"
     if not server.enabled:
         return Note("not served, by the setting server.enabled")
-    if server.port == 0:
-        return "any free port, by the setting server.port"
     if is_free(server.host, server.port):
         return f"{where} is free"
     try:

@@ -99,6 +99,10 @@ def run(options: DemoOptions) -> int:
         raise SettingsError("--json needs --seconds: the object comes at the end")
     drivers = installed()
     settings, port = Settings.load(), _port(options)
+    judging: dict[str, Any] = {}
+    if settings.judge.model is None:
+        judging = {"judge": QuoteJudge(), "sample": 1.0, "budget": Budget(usd_per_day=25.0)}
+    ui_url = f"http://127.0.0.1:{port}" if port else None
     schedule = Schedule(began_s=time.time(), seconds=options.seconds)
     watcher = Watcher(schedule)
     monitor = Monitor(
@@ -106,8 +110,8 @@ def run(options: DemoOptions) -> int:
         objectives=OBJECTIVES,
         exporters=[*settings.exporters, watcher],
         content=ContentSettings(policy=settings.content.policy or "all"),
-        server=ServerSettings(enabled=True, port=port, ui=True, ui_url=f"http://127.0.0.1:{port}"),
-        **_judging(settings),
+        server=ServerSettings(enabled=True, port=port, ui=True, ui_url=ui_url),
+        **judging,
     )
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(monitor.close)
@@ -143,13 +147,6 @@ def _port(options: DemoOptions) -> int:
     return 0
 
 
-def _judging(settings: Settings) -> dict[str, Any]:
-    """Return the options of the stand-in judge, unless the settings name a judge."""
-    if settings.judge.model is not None:
-        return {}
-    return {"judge": QuoteJudge(), "sample": 1.0, "budget": Budget(usd_per_day=25.0)}
-
-
 def _asker(drivers: dict[str, Driver], schedule: Schedule, rate: float) -> Asker:
     """Build an application of each framework over the same documents."""
     documents = load_documents()
@@ -161,20 +158,14 @@ def _asker(drivers: dict[str, Driver], schedule: Schedule, rate: float) -> Asker
     return Asker(applications, model, schedule, rate=rate)
 
 
-def _remarks(demo: Demo, drivers: dict[str, Driver]) -> Iterator[str]:
-    if demo.monitor.ui_url is not None:
-        yield f"page: {demo.monitor.ui_url}"
-    yield f"metrics: {demo.monitor.metrics_url or 'not served'}"
-    for name, distribution in FRAMEWORKS.items():
-        if name not in drivers:
-            yield f"{name} is not shown; for it: pip install {distribution}"
-
-
 def _wait(demo: Demo, drivers: dict[str, Driver], *, quiet: bool) -> None:
     """Say how it goes until the demo is over."""
     demo.asker.join(1.0)  # the page is served by then
-    for line in _remarks(demo, drivers) if not quiet else ():
-        say(line)
+    if not quiet:
+        say(f"page: {demo.monitor.ui_url or 'not served'}")
+        say(f"metrics: {demo.monitor.metrics_url or 'not served'}")
+        for name in FRAMEWORKS.keys() - drivers:
+            say(f"{name} is not shown; for it: pip install {FRAMEWORKS[name]}")
     shown: dict[str, str] | None = None
     next_s = demo.schedule.began_s + STATUS_EVERY_S
     while demo.asker.is_alive():
