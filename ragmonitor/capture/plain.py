@@ -18,7 +18,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextvars import ContextVar
 from typing import Any, Final, Self, cast
 
 from opentelemetry import context, trace
@@ -57,10 +56,10 @@ from ragmonitor.records import (
 from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
 
-MAX_PIECES: Final = 1_000_000
-"""Pieces of one stream that are kept."""
 MAX_CHARACTERS: Final = 16_000_000
 """Characters of one stream that are kept."""
+PIECE_CHARACTERS: Final = 50
+"""Characters that a piece takes the room of, beside its own."""
 
 
 class Record:
@@ -69,13 +68,14 @@ class Record:
     __slots__ = ("_interaction", "framework", "is_probe", "status")
 
     def __init__(self, interaction: Any) -> None:
-        if not isinstance(interaction, Interaction):
+        if isinstance(interaction, Interaction):
+            self._interaction = interaction
+        else:
             note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
-            interaction = without_texts(FRAMEWORK, "ok")
-        self._interaction = interaction
-        self.framework = text_in(interaction.framework) or FRAMEWORK
-        self.is_probe = is_probe(interaction)
-        self.status: Status = status_in(interaction.status)
+            self._interaction = without_texts(FRAMEWORK, "ok")
+        self.framework = text_in(self._interaction.framework) or FRAMEWORK
+        self.is_probe = is_probe(self._interaction)
+        self.status: Status = status_in(self._interaction.status)
 
     @property
     def held(self) -> Interaction:
@@ -87,15 +87,13 @@ class Record:
         return self._interaction
 
 
-_current: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_current", default=None)
-
-
 def current_interaction() -> InteractionRecorder | None:
     """Return the interaction that this thread or task works on; None: it works on none.
 
     Code deep in an application, and integrations, may add to it.
     """
-    return _current.get()
+    scope = entered_scope.get()
+    return None if scope is None else cast("InteractionRecorder", scope.interaction)
 
 
 class _PlainTranslator(Translator):
@@ -168,7 +166,7 @@ class InteractionRecorder(FinishedRuns):
             [] if type(tags) is tuple and not tags else [*items_in(tags, MAX_LABELS)[0]]
         )
         self._attributes = {} if attributes is None else attributes_in(attributes)
-        self._unanswered = False
+        self.is_unreadable = False
         """The function that was to answer returned a value without a text."""
         self._ends_with: FinishedRuns | None = None
         """The part whose end is the interaction's."""
@@ -179,9 +177,9 @@ class InteractionRecorder(FinishedRuns):
             if current:
                 root.caller = trace.get_current_span(current).get_span_context()
                 root.labels = labels_in(current)
-        self.scope = InteractionScope(hand_over, self._leave)
+        self.scope = InteractionScope(self, hand_over, self._leave)
         """Open until the block has ended, and every stream that began in it."""
-        self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
+        self._before: list[InteractionScope | None] = []
         self.gives_way = False
         """It is a function's: one that is called in it, and retrieves, answers in its place."""
         self._outer: InteractionRecorder | None = None
@@ -207,22 +205,18 @@ class InteractionRecorder(FinishedRuns):
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
-        outer = _current.get()
-        self._before.append((entered_scope.get(), outer))
+        outer = current_interaction()
+        self._before.append(entered_scope.get())
         if outer is not None and outer.gives_way and not self._is_over:
             self._outer = outer
         entered_scope.set(self.scope)
-        _current.set(self)
         make_current(self.id)
 
     def exit(self) -> None:
         """Put back what was current before."""
-        if not self._before:
-            return
-        # Set, not reset by token: a generator may be closed in another context than it began in.
-        block, interaction = self._before.pop()
-        entered_scope.set(block)
-        _current.set(interaction)
+        if self._before:
+            # Set, not reset by token: a generator may be closed in another context than its own.
+            entered_scope.set(self._before.pop())
 
     def end(self, error: BaseException | None = None) -> None:
         """End the interaction: now, or when the streams that began in it have been read."""
@@ -245,15 +239,7 @@ class InteractionRecorder(FinishedRuns):
         An iterator is not read, which would take its items from whoever reads it next: pass a list.
         """
         with _capture:
-            self.found(self._noted("retriever", name, query or self._root.inputs), chunks)
-
-    def retrieval(
-        self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
-    ) -> ObservedRetrieval:
-        """Return a listener that notes what a retriever gives."""
-        run = self._noted("retriever", name, query or self._root.inputs)
-        run.started_ns = time.time_ns()
-        return ObservedRetrieval(self, run, chunks)
+            self.found(self.noted("retriever", name, query), chunks)
 
     def found(self, run: Run, result: Any, chunks: Callable[[Any], Any] | None = None) -> None:
         """Note what a retrieval gave, read by `chunks` if that is given."""
@@ -273,9 +259,9 @@ class InteractionRecorder(FinishedRuns):
         if not whole:
             self.miss()
 
-    def _noted(self, kind: RunKind, name: str, inputs: Any) -> Run:
+    def noted(self, kind: RunKind, name: str = "", query: Any = "") -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
-        run = Run("", self._root, kind, text_in(name) or "", inputs)
+        run = Run("", self._root, kind, text_in(name) or "", query or self._root.inputs)
         run.started_ns = self.step_ns
         if self._is_over:
             note_unreadable("noted on an interaction that had ended, and was handed over")
@@ -312,25 +298,13 @@ class InteractionRecorder(FinishedRuns):
             members = self._root.members
             run = members[-1] if members else None
             if run is None or not run.first_piece_ns or run.outputs != answer:
-                run = self._noted("model", "", ())
+                run = self.noted("model")
                 run.ended_ns, run.outputs = time.time_ns(), answer
                 first_ns = self._root.first_piece_ns
                 run.first_piece_ns = first_ns if first_ns >= self.step_ns else 0
                 self.step_ns = run.ended_ns
             run.inputs = prompt if type(prompt) is tuple else items_in(prompt)[0]
             run.details = text_in(model) or "", usage if type(usage) is Usage else Usage()
-
-    def returned(self, text: str, *, unreadable: bool) -> None:
-        """Note the text in what the function returned that answers the question.
-
-        Args:
-            text: Empty if there is none: the answer is then what was noted, or observed.
-            unreadable: Something was returned that has no text.
-        """
-        if text:
-            self.answered(text)
-        else:
-            self._unanswered = unreadable
 
     def streamed(self, pieces: Iterable[str]) -> Iterator[str]:
         """Return the pieces of an answer unchanged, and note them as they are read.
@@ -494,45 +468,18 @@ class InteractionRecorder(FinishedRuns):
             labels[key] = next((each[key] for each in (labels, *theirs) if each.get(key)), "")
         labels["capture_incomplete"] = (
             bool(self.scope.lost)
-            or (self._unanswered and not self.answer())
+            or (self.is_unreadable and not self.answer())
             or any(each.get("capture_incomplete") for each in theirs)
         )
         return labels
-
-
-class ObservedRetrieval(Listener):
-    """Notes one retrieval of a function that was decorated."""
-
-    reads_streams = False
-
-    def __init__(
-        self,
-        recorder: InteractionRecorder,
-        run: Run,
-        chunks: Callable[[Any], Sequence[Chunk | str]] | None,
-    ) -> None:
-        self._recorder = recorder
-        self._run = run
-        self._chunks = chunks
-
-    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
-        """Note that the search failed."""
-        if failure is not None and status_of(failure) == "error":
-            self._run.error = error_text(failure)
-        self.give(())
-
-    def give(self, result: Any) -> None:
-        """Note what the search found."""
-        self._recorder.found(self._run, result, self._chunks)
 
 
 def _as_now(item: Any) -> Any:
     """Return a mapping or a document as it is now: the application may shorten it to show it."""
     if type(item) is tuple and len(item) == 2:
         return _as_now(item[0]), item[1]
-    fields = item if type(item) is dict else getattr(item, "__dict__", None)
-    is_document = type(fields) is dict and (fields is item or "page_content" in fields)
-    return dict(fields) if is_document else item
+    fields = item if type(item) is dict else getattr(item, "__dict__", {})
+    return dict(fields) if fields is item or "page_content" in fields else item
 
 
 class StreamedAnswer(Listener):
@@ -584,8 +531,8 @@ class StreamedAnswer(Listener):
             self._is_missing = self._is_missing or text is None
             return
         recorder.first_piece()
-        self._characters += len(text)
-        if self._characters > MAX_CHARACTERS or len(self._pieces) >= MAX_PIECES:
+        self._characters += len(text) + PIECE_CHARACTERS
+        if self._characters > MAX_CHARACTERS:
             self._is_missing = True
         else:
             self._pieces.append(text)
@@ -595,7 +542,9 @@ class StreamedAnswer(Listener):
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             text = self._text(result)
-            recorder.returned(text or "", unreadable=text is None and result is not None)
+            recorder.is_unreadable = text is None and result is not None
+            if text:
+                recorder.answered(text)
             recorder.end()
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:

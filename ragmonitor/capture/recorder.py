@@ -49,8 +49,12 @@ _log = logging.getLogger("ragmonitor")
 
 Key = TypeVar("Key")
 MAX_OPEN_RUNS: Final = 50_000
+"""When more runs are open, roots, members and steps alike, the oldest are forgotten: a root is
+handed over as partial, a root that lost one as incomplete."""
 OPEN_RUN_AGE_S: Final = 900.0
+"""A root that is open for longer is handed over as partial."""
 PAUSED_RUN_AGE_S: Final = 14_400.0
+"""A paused root that is not resumed within this time is handed over as partial."""
 
 Value = TypeVar("Value")
 
@@ -67,9 +71,6 @@ class Recorder:
         translator: Translator,
         hand_over: Callable[[Finished], None],
         *,
-        max_open_runs: int = MAX_OPEN_RUNS,
-        open_run_age_s: float = OPEN_RUN_AGE_S,
-        paused_run_age_s: float = PAUSED_RUN_AGE_S,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         drain_s: float = 0.0,
@@ -80,11 +81,6 @@ class Recorder:
         Args:
             translator: Turns the framework's objects into records, behind the request path.
             hand_over: Takes a finished interaction; must return at once and never raise.
-            max_open_runs: When more runs are open, roots, members and steps alike, the oldest
-                are forgotten: a root is handed over as partial, a root that lost one as incomplete.
-            open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
-            paused_run_age_s: A paused root that is not resumed within this time is handed over
-                as partial; at most `MAX_PAUSED` of the open runs may be paused.
             root_names: Only runs of these names are interactions, and tagged ones; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
             drain_s: The framework reports ends up to so long after they happened; `drain` waits.
@@ -104,10 +100,6 @@ class Recorder:
         self.chooses = bool(root_names)
         """Runs below others may be interactions by their name; by a tag they always may."""
         self._drain_s = drain_s
-        self._max_open_runs = max_open_runs
-        self._forgotten_at_once = max(1, max_open_runs // 1_000)
-        self._open_run_age_ns = int(open_run_age_s * 1e9)
-        self._paused_run_age_ns = int(paused_run_age_s * 1e9)
         self._on_forgotten = on_forgotten
 
     def __len__(self) -> int:
@@ -161,7 +153,7 @@ class Recorder:
             runs = self._open
             if run_id in runs:
                 return
-            if len(runs) >= self._max_open_runs:
+            if len(runs) >= MAX_OPEN_RUNS:
                 self._forget_oldest()
             parent = None if parent_id is None else runs.get(parent_id)
             run: Run | None
@@ -314,7 +306,7 @@ class Recorder:
         Args:
             run_id: As in `started`.
             outputs: What it gave. Of a tool: what it retrieved, None if that is nothing.
-            inputs: What it was given, where that became known only at the end.
+            inputs: What a root was given, where that became known only at the end.
             status: `partial` for a stream that was closed before its end.
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
@@ -335,9 +327,11 @@ class Recorder:
                 run.asked = run.asked and asked
                 if named is not None:
                     self._note_named(run, outputs, named)
-                if run.thread is not None and run.scope is None and run.outer is None:
-                    run.waits = run.waits or bool(_told(waits, outputs))
-                    if run.waits or FinishedRuns(run, self._translator).is_unanswered():
+                if run.thread is not None and run.scope is None:
+                    if run.outer is None:
+                        run.waits = run.waits or bool(_told(waits, outputs))
+                    finished = FinishedRuns(run, self._translator)
+                    if run.waits or (run.outer is None and finished.is_unanswered()):
                         self._pause(run, outputs, inputs, run.thread)
                         return
             self._close(run, outputs, inputs, status, error, at_ns)
@@ -376,24 +370,13 @@ class Recorder:
         Its root pauses under its `thread`, now or when it ends.
         """
         with _capture:
-            run = self._open.pop(run_id, None)
-            if run is None:
-                return
-            root = run.root
-            root.waits = True
-            if run.id != run_id:
-                return
-            if run is not root:
-                self._close(run, None, None, "ok", "")
-            elif root.thread is not None and root.scope is None:
-                self._pause(root, None, None, root.thread)
-            elif root.outer is not None:
-                root.outer.waits = True
-                root.ended_ns = time.time_ns()
-                self._move(root, root.outer)
-                root.release()
-            else:
-                self._close(root, None, None, "partial", "")
+            run = self._open.get(run_id)
+            if run is not None:
+                root = run.root
+                root.waits = True
+                if root.thread is None and root.outer is not None:
+                    root.outer.waits = True
+                self.ended(run_id, status="partial" if run is root else "ok")
 
     def failed(
         self,
@@ -449,8 +432,6 @@ class Recorder:
                     if member.kind == "model" and member.is_open:
                         self._open.pop(member.id, None)
             self._finish(run)
-        elif inputs is not None:
-            run.inputs = inputs
 
     def _pause(self, root: Root, outputs: Any, inputs: Any, key: Hashable) -> None:
         root.ended_ns = time.time_ns()
@@ -542,9 +523,9 @@ class Recorder:
     def sweep(self) -> None:
         """Give up what has been open for too long; called from the worker, now and then."""
         now_ns = time.time_ns()
-        aged_ns = now_ns - self._open_run_age_ns
+        aged_ns = now_ns - int(OPEN_RUN_AGE_S * 1e9)
         for key, paused in [*self._paused.copy().items()]:
-            if paused.ended_ns < now_ns - self._paused_run_age_ns:
+            if paused.ended_ns < now_ns - int(PAUSED_RUN_AGE_S * 1e9):
                 self._abandon(key)
         for run_id, run in [*self._open.copy().items()]:
             if run.id == run_id and run.is_root:
@@ -567,7 +548,7 @@ class Recorder:
         self._paused.clear()
 
     def _forget_oldest(self) -> None:
-        for run_id, run in oldest_of(self._open, self._forgotten_at_once):
+        for run_id, run in oldest_of(self._open, max(1, MAX_OPEN_RUNS // 1_000)):
             self._give_up(run_id, run, "too_many_open")
 
     def lost(self, run_id: Hashable, reason: str = "too_many_open") -> None:

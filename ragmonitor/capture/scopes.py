@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from ragmonitor.runtime.protocols import Finished
@@ -31,9 +31,11 @@ class InteractionScope:
     block may be read after it.
     """
 
-    __slots__ = ("_closed", "_is_read", "_open", "_ticket", "hand_over", "lost", "parts")
-
-    def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
+    def __init__(
+        self, interaction: Any, hand_over: Callable[[Finished], None], done: Callable[[], None]
+    ) -> None:
+        self.interaction = interaction
+        """The recorder of the block's interaction."""
         self.hand_over = hand_over
         """The monitor's: the runs of another monitor do not belong to the scope."""
         self.parts: list[Part] = []

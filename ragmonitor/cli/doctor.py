@@ -35,6 +35,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
     builtin_judge,
     encoder_of,
+    engine_of,
     estimates_of,
     exporters_of,
     incidents_of,
@@ -350,7 +351,7 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
 
 def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    judging_of(settings, Memory())  # a monitor starts with it
+    judging_of(settings, Memory(), engine_of(settings))  # a monitor starts with it
     return paid_judge(alone, named)
 
 

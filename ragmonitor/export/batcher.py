@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from opentelemetry import context
@@ -20,25 +19,21 @@ from ragmonitor.runtime.errors import RagMonitorError
 from ragmonitor.runtime.forks import survive_forks
 from ragmonitor.runtime.guard import reason, record_error, record_problem, shielded
 
+MAX_ITEMS = 10_000
+"""Items that may wait..."""
+MAX_BYTES = 32 * 2**20
+"""... and their bytes."""
+BATCH_ITEMS = 256
+BATCH_BYTES = 512 * 1024
+"""Below the 1 MiB of body that usual proxies let through."""
+LINGER_S = 1.0
+"""The time for which a batch may gather."""
 CLOSE_WAIT_S = 0.1
 """For the request that is under way; it is left to itself afterwards."""
 
 Item = TypeVar("Item")
 Lost = Callable[[str, int], None]
 """Takes why items were lost (`phoenix_full`) and how many, from any thread."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of what may wait, and of what is sent at once."""
-
-    max_items: int = 10_000
-    max_bytes: int = 16 * 2**20
-    max_batch_items: int = 200
-    max_batch_bytes: int = 512 * 1024
-    """Below the 1 MiB of body that usual proxies let through."""
-    linger_s: float = 1.0
-    """The time for which a batch may gather."""
 
 
 class DeliveryError(RagMonitorError):
@@ -73,7 +68,6 @@ class Batcher(Generic[Item]):
         send: Callable[[Sequence[Item], float], None],
         *,
         lost: Lost | None = None,
-        limits: Limits | None = None,
     ) -> None:
         """Send nothing yet.
 
@@ -81,12 +75,10 @@ class Batcher(Generic[Item]):
             name: Of the server, `Phoenix`; in lower case it begins the reasons that are counted.
             send: Sends one batch, in so many seconds; raises `DeliveryError`.
             lost: Counts what does not arrive.
-            limits: Of memory and batches.
         """
         self.name = name
         self.lost = lost
         self._send = send
-        self._limits = limits or Limits()
         self._closed = False
         self._begin()
         survive_forks(self)
@@ -100,24 +92,18 @@ class Batcher(Generic[Item]):
         """How many items were taken, done with, and sent in vain; the last since the last flush."""
         self._wanted = 0
         """A flush waits for so many to be done with; until then no batch lingers."""
-        self._in_hand = 0
-        """Items of the batch that is being sent, and that nobody has counted as lost."""
         self._thread: threading.Thread | None = None
 
     def put(self, item: Item, size: int) -> None:
         """Take an item of so many bytes, or count it as lost. Never waits for the network."""
-        limits = self._limits
         with self._changed:
-            is_full = (
-                len(self._waiting) >= limits.max_items
-                or self._waiting_bytes + size > limits.max_bytes
-            )
+            is_full = len(self._waiting) >= MAX_ITEMS or self._waiting_bytes + size > MAX_BYTES
             if not (self._closed or is_full):
                 self._waiting.append((item, size))
                 self._waiting_bytes += size
                 self._taken += 1
                 self._start()
-                if len(self._waiting) in (1, limits.max_batch_items):
+                if len(self._waiting) in (1, BATCH_ITEMS):
                     self._changed.notify_all()
                 return
         self._lose(1, "closed" if self._closed else "full")
@@ -147,16 +133,15 @@ class Batcher(Generic[Item]):
         """Stop. What still waits is counted as lost: flush first."""
         with self._changed:
             self._closed = True
-            left = len(self._waiting)
             self._waiting.clear()
             self._waiting_bytes = 0
-            self._finished += left
             thread, self._thread = self._thread, None
             self._changed.notify_all()
         if thread is not None:
             thread.join(CLOSE_WAIT_S)
         with self._changed:  # the process may end before the server replies
-            left, self._in_hand = left + self._in_hand, 0
+            left, self._finished = self._taken - self._finished, self._taken
+            self._changed.notify_all()
         if left:
             self._lose(left, "closed")
 
@@ -180,7 +165,6 @@ class Batcher(Generic[Item]):
     def _run(self) -> None:
         # On our own thread only: our posts must not be traced as traffic of the application.
         context.attach(context.set_value("suppress_instrumentation", True))
-        limits = self._limits
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
@@ -188,9 +172,9 @@ class Batcher(Generic[Item]):
                     lambda: (
                         self._closed
                         or self._finished < self._wanted
-                        or len(self._waiting) >= limits.max_batch_items
+                        or len(self._waiting) >= BATCH_ITEMS
                     ),
-                    limits.linger_s,
+                    LINGER_S,
                 )
                 batch = self._batch()
             if not batch:
@@ -201,13 +185,12 @@ class Batcher(Generic[Item]):
         batch: list[tuple[Item, int]] = []
         size = 0
         with self._changed:
-            while self._waiting and len(batch) < self._limits.max_batch_items:
+            while self._waiting and len(batch) < BATCH_ITEMS:
                 size += self._waiting[0][1]
-                if batch and size > self._limits.max_batch_bytes:
+                if batch and size > BATCH_BYTES:
                     break
                 batch.append(self._waiting.popleft())
                 self._waiting_bytes -= batch[-1][1]
-            self._in_hand += len(batch)  # in one step: who closes looks into both
         return batch
 
     def _deliver(self, batch: Sequence[tuple[Item, int]], timeout_s: float) -> None:
@@ -222,14 +205,12 @@ class Batcher(Generic[Item]):
         except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
             record_error("export", error)
         with self._changed:
-            is_counted = self._in_hand < n  # who closed has counted it
-            self._in_hand = max(0, self._in_hand - n)
-            self._missed += lost
-        if lost and not is_counted:
-            self._lose(lost, why)
-        with self._changed:
-            self._finished += n
-            self._changed.notify_all()
+            if self._finished < self._taken:  # else who closed has counted it
+                self._missed += lost
+                if lost:
+                    self._lose(lost, why)
+                self._finished += n
+                self._changed.notify_all()
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread, and what waits, stayed with the parent."""

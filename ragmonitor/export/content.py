@@ -9,6 +9,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -99,6 +100,12 @@ class ContentPolicy:
         """Return why a sentence is not supported: names that are ours; others may be texts."""
         shown = (each if each in REASONS else self.text(each) for each in sentence.reasons)
         return [each for each in shown if each]
+
+
+def iso_time(time_ns: int) -> str:
+    """Return a time as ISO 8601 has it, in UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(time_ns / 1e9, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def error_kind(error: str) -> str:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from email.message import Message
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
@@ -29,12 +29,9 @@ _THIS_MACHINE: Final = Access()
 """Keeps out a website whose name is made to point here (DNS rebinding), as from the page."""
 
 
-class Pages(Protocol):
-    """The pages beside /metrics. They are read only."""
-
-    def reply(self, target: str, headers: Message) -> Reply | None:
-        """Return what to answer to a path with its query; None: there is no such page."""
-        ...
+Pages = Callable[[str, Message], Reply | None]
+"""The pages beside /metrics, which are read only: from a path with its query and a request's
+headers to what to answer; None: there is no such page."""
 
 
 class Endpoint:
@@ -125,7 +122,7 @@ class Endpoint:
             refusal = _THIS_MACHINE.refusal(headers) if is_loopback(self._host) else None
             return _ANOTHER_NAME if refusal else json_reply({"services": [self._state()]})
         if path != METRICS and self._pages is not None:
-            return self._pages.reply(target, headers) or _NOT_FOUND
+            return self._pages(target, headers) or _NOT_FOUND
         return self._metrics(headers) if path in ("", METRICS) else _NOT_FOUND
 
     def _metrics(self, headers: Message) -> Reply:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final
 
+from pydantic import SecretStr
+
 from ragmonitor.export.server import Reply, json_reply
 from ragmonitor.export.view import Access
 from ragmonitor.runtime.errors import FeedbackError
@@ -27,7 +29,7 @@ class FeedbackIntake:
         self,
         take: Callable[[Feedback], bool],
         *,
-        token: str | None = None,
+        token: SecretStr | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin.

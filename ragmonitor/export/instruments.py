@@ -35,8 +35,7 @@ class Labels:
     Every value of every label passes here, wherever it comes from (see `Instruments`).
     """
 
-    def __init__(self, max_values: int = MAX_LABEL_VALUES) -> None:
-        self._max_values = max_values
+    def __init__(self) -> None:
         self._seen: defaultdict[str, set[str]] = defaultdict(set)
 
     def value(self, label: str, value: object) -> str:
@@ -52,7 +51,7 @@ class Labels:
         clean = cleaned(value)
         if clean in seen:
             return clean
-        if len(seen) >= self._max_values:
+        if len(seen) >= MAX_LABEL_VALUES:
             return OTHER
         seen.add(clean)
         return clean

@@ -6,11 +6,10 @@ import contextlib
 import errno
 import math
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.export.content import PROCESS_KEY, ContentPolicy, compact_json
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy, compact_json, iso_time
 from ragmonitor.records import (
     Chunk,
     Evaluation,
@@ -44,7 +43,7 @@ def report_line(report: Report, context: ExportContext | None = None) -> dict[st
     context = context or ExportContext()
     shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
     line: dict[str, Any] = {
-        "time": _iso(interaction.ended_ns),
+        "time": iso_time(interaction.ended_ns),
         "id": interaction.id,
         "framework": interaction.framework,
         "status": interaction.status,
@@ -119,11 +118,6 @@ def _outcome(evaluation: Evaluation, shown: ContentPolicy) -> dict[str, Any]:
     return outcome
 
 
-def _iso(time_ns: int) -> str:
-    moment = datetime.fromtimestamp(time_ns / 1e9, tz=UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def is_feedback(line: object) -> bool:
     """Return whether a line of such a file says what a person said, and is no report."""
     return isinstance(line, dict) and "feedback" in line and "evaluations" not in line
@@ -175,7 +169,7 @@ class JsonLines(Exporter):
         if feedback.comment and shown.shows:
             shown_feedback["comment"] = shown.text(feedback.comment)
         line: dict[str, Any] = {
-            "time": _iso(int(feedback.at_s * 1e9)),
+            "time": iso_time(int(feedback.at_s * 1e9)),
             "id": feedback.interaction_id,
         }
         if context.service:

@@ -6,14 +6,15 @@ Langfuse takes traces by OTLP and scores by its public API only.
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from base64 import b64encode
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import SecretStr
 
+from ragmonitor.export.content import iso_time
 from ragmonitor.export.posting import (
     PostingExporter,
     score_identity,
@@ -96,10 +97,9 @@ class Langfuse(PostingExporter):
         }
         if text := self.explanation(evaluation):
             body["comment"] = text
-        now = datetime.now(tz=UTC).isoformat(timespec="milliseconds")
         return {
             "id": str(uuid.uuid4()),
-            "timestamp": now.replace("+00:00", "Z"),
+            "timestamp": iso_time(time.time_ns()),
             "type": "score-create",
             "body": body,
         }

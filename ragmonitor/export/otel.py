@@ -11,7 +11,7 @@ from opentelemetry import _logs, trace
 from ragmonitor.export import otel_environment as environment
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
-from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, clipped
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy, clipped
 from ragmonitor.export.providers import Destination
 from ragmonitor.export.span_attributes import MAX_EXPLANATION_BYTES, Attributes
 from ragmonitor.export.spans import OutgoingSpan
@@ -26,8 +26,9 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.feedback import JoinedFeedback
-from ragmonitor.runtime.protocols import Cost, unknown_cost
+from ragmonitor.runtime.prices import Prices
 from ragmonitor.semconv import conventions as names
+from ragmonitor.settings import Settings
 
 
 class OtelExporter:
@@ -35,45 +36,35 @@ class OtelExporter:
 
     def __init__(
         self,
-        service: str,
+        settings: Settings,
         *,
-        version: str = "",
-        enabled: bool = True,
-        content: Content | None = "all",
-        hash_key: bytes | None = None,
+        lost: Lost | None = None,
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
-        lost: Lost | None = None,
-        cost_usd: Cost = unknown_cost,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.
 
         Args:
-            service: `service.name` of our own resource, unless `OTEL_*` variables name another.
-            version: `service.version`, likewise, and of every root span; empty: it has none.
-            enabled: False: emit nothing.
-            content: `none` keeps questions, prompts, chunks, answers and words of them off spans
-                and events; `hashed` puts keyed hashes there. None: nobody has said, so they are
-                there where OpenTelemetry's own setting asks for them.
-            hash_key: Of those hashes; None: random, of this process.
+            settings: The settings. Where they do not say which texts may be shown, OpenTelemetry's
+                own setting does; where `OTEL_*` variables name the service, they go before.
+            lost: Counts spans and events that did not arrive, by reason, from any thread.
             tracer_provider: Instead of the application's global one.
             logger_provider: Instead of the application's global one.
-            lost: Counts spans and events that did not arrive, by reason, from any thread.
-            cost_usd: What an answer cost.
             clock_ns: Nanoseconds since the epoch.
         """
-        self._enabled = enabled
-        self._cost_usd = cost_usd
-        self._version = version
-        key, captured = hash_key or PROCESS_KEY, environment.captured_content
+        self._enabled = settings.export.traces
+        self._cost_usd = Prices(settings.estimation.prices).cost_usd
+        self._version = settings.service_version
+        content, key = settings.content.policy, settings.content.key or PROCESS_KEY
+        captured = environment.captured_content
         self._policy = ContentPolicy(content=content or captured("TRACES"), key=key)
         self._events_policy = ContentPolicy(content=content or captured("LOGS"), key=key)
         self._remark = (
             "" if content or self._policy.shows else " without texts (content='all' sends them)"
         )
         self._clock_ns = clock_ns
-        resource = partial(environment.resource, service, version)
+        resource = partial(environment.resource, settings.service, self._version)
         self._traces = Destination("TRACES", tracer_provider, resource, lost)
         self._events = Destination("LOGS", logger_provider, resource, lost)
 
@@ -152,7 +143,7 @@ class OtelExporter:
             attributes=lambda: span_attributes.root_attributes(
                 interaction,
                 reports,
-                policy=self._policy,
+                self._policy,
                 cost_usd=self._cost_usd(interaction),
                 version=self._version,
             ),
@@ -179,7 +170,7 @@ class OtelExporter:
             is_call=True,
             started_ns=step.started_ns,
             ended_ns=max(step.started_ns, step.ended_ns),
-            attributes=lambda: attributes(policy=self._policy),
+            attributes=lambda: attributes(self._policy),
             error=self._description(step.error),
             exception=self._exception(step.error),
         )
@@ -200,7 +191,7 @@ class OtelExporter:
         seconds = max(r.usage.seconds if r.usage is not None else 0.0 for r in reports)
         started_ns = max(reports[0].interaction.ended_ns, now_ns - int(seconds * 1e9))
         failure = next((f for f in map(_failure, reports) if f is not None), None)
-        attributes = span_attributes.carrier_attributes(reports, policy=self._policy)
+        attributes = span_attributes.carrier_attributes(reports, self._policy)
         error = ""
         if failure is not None:
             attributes[names.OTEL_ERROR_TYPE] = failure.cause.value
@@ -231,9 +222,8 @@ class OtelExporter:
             return
         now_ns = self._clock_ns()
         for evaluation in report.evaluations:
-            attributes = span_attributes.event_attributes(
-                evaluation, report, policy=self._events_policy
-            )
+            policy = self._events_policy
+            attributes = span_attributes.event_attributes(evaluation, report, policy)
             emitter.log(now_ns, attributes, target)
 
 

@@ -32,7 +32,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import (
     Status,
 )
 
-from ragmonitor.export.batcher import Batcher, DeliveryError, Limits, Lost
+from ragmonitor.export.batcher import Batcher, DeliveryError, Lost
 from ragmonitor.export.content import package_version
 from ragmonitor.export.otel_environment import (
     Signal,
@@ -47,7 +47,6 @@ from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.printable import encodable
 from ragmonitor.semconv.conventions import GENAI_EVALUATION_EVENT, OTEL_EXCEPTION_EVENT, SCOPE
 
-LIMITS: Final = Limits(max_items=4_096, max_bytes=32 * 2**20, max_batch_items=256)
 _SAMPLED: Final = 1
 """The flag of W3C trace context."""
 
@@ -70,7 +69,7 @@ class OtlpSender:
         self._resource = Resource()
         _fill(self._resource.attributes, resource)
         self._scope = InstrumentationScope(name=SCOPE, version=package_version())
-        self.batches: Batcher[Any] = Batcher("OTLP", self._post, lost=lost, limits=LIMITS)
+        self.batches: Batcher[Any] = Batcher("OTLP", self._post, lost=lost)
 
     def emit(self, span: OutgoingSpan, parent: SpanReference | None) -> SpanReference:
         """Send a span and those below it, unless their trace is not sampled; return its reference.

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from pydantic import SecretStr
 
-from ragmonitor.export.batcher import Batcher, DeliveryError, Limits
+from ragmonitor.export.batcher import Batcher, DeliveryError
 from ragmonitor.export.content import Content, clipped, compact_json
 from ragmonitor.records import Evaluation, Report, Scored, SpanReference, evaluator_name
 from ragmonitor.runtime.addresses import HIDDEN, shown
@@ -183,19 +183,18 @@ class PostingExporter(Exporter):
     envelope: ClassVar[tuple[bytes, bytes]]
     """The bytes before and after the records of a request's body, which commas separate."""
 
-    def __init__(self, url: str, authorization: str = "", limits: Limits | None = None) -> None:
+    def __init__(self, url: str, authorization: str = "") -> None:
         """Connect to nothing yet.
 
         Args:
             url: The address of the server itself.
             authorization: The header of that name; empty: none.
-            limits: Of memory and batches.
 
         Raises:
             SettingsError: The address is not one of a server.
         """
         self.address = _server_address(url)
-        self._batches: Batcher[bytes] = Batcher(self.name, self._post, limits=limits)
+        self._batches: Batcher[bytes] = Batcher(self.name, self._post)
         self._content: Content = "all"
         self._server = Server(
             self.name,

@@ -38,8 +38,10 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.patterns import lazy_pattern
-from ragmonitor.runtime.protocols import BreakerState, Cost, Exporter, unknown_cost
+from ragmonitor.runtime.prices import Prices
+from ragmonitor.runtime.protocols import BreakerState, Exporter
 from ragmonitor.semconv import conventions, metrics
+from ragmonitor.settings import Settings
 from ragmonitor.store import Store
 
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
@@ -56,38 +58,27 @@ class PrometheusExporter(Exporter):
 
     def __init__(
         self,
-        service: str,
+        settings: Settings,
         *,
-        version: str = "",
-        serve: bool = True,
-        host: str = "127.0.0.1",
-        port: int = 7247,
         pages: Pages | None = None,
         receive: Receive | None = None,
-        cost_usd: Cost = unknown_cost,
-        page_url: str = "",
         shared: Store | None = None,
     ) -> None:
         """Count from now on; the endpoint opens with the first `refresh`.
 
         Args:
-            service: The `service` label of every series.
-            version: The service's own version.
-            serve: Whether to serve /metrics.
-            host: Address to listen on.
-            port: 0: any free one.
+            settings: The service, whether and where to serve, and what tokens cost.
             pages: What is served beside /metrics; None: nothing.
             receive: Answers requests that send something; None: there are none.
-            cost_usd: What an answer cost.
-            page_url: The folder of the page for people, with a slash at its end; empty: there is
-                no page, or its address is not known.
             shared: Where the processes of a machine add up their counters; None: each has its own.
         """
-        self._service = cleaned(service)
-        self._cost_usd = cost_usd
+        self._service = cleaned(settings.service)
+        self._cost_usd = Prices(settings.estimation.prices).cost_usd
+        server = settings.server
         # An address that is cut is a dead link.
-        self._page_url = page_url if len(page_url) <= MAX_LABEL_LENGTH else ""
-        self._version = version
+        has_address = pages is not None and len(server.page_url) <= MAX_LABEL_LENGTH
+        self._page_url = server.page_url if has_address else ""
+        self._version = settings.service_version
         self._shared = None if shared is None else SharedCounters(shared)
         self._count_notes: Callable[[], None] = lambda: None
         self.registry = CollectorRegistry()
@@ -101,14 +92,14 @@ class PrometheusExporter(Exporter):
         self.registry.register(Scrape(self._families))
         self._endpoint = Endpoint(
             self.registry,
-            host=host,
-            port=port,
+            host=server.host,
+            port=server.port,
             shared=shared is not None,
             state=self.state,
             pages=pages,
             receive=receive,
         )
-        self._serve = serve
+        self._serve = server.enabled
         self.is_elsewhere = False
         """Whether the service's numbers are kept by a worker elsewhere."""
 

@@ -58,7 +58,6 @@ MAX_SENTENCE_BYTES: Final = 1_024
 MAX_TAGS: Final = 50
 MAX_TAG_BYTES: Final = 256
 
-SHOW_ALL = ContentPolicy()
 _TEXT: Final = "text/plain"
 
 # What has a name in each of both dialects.
@@ -78,8 +77,8 @@ _EVALUATIONS: Final = [names.OI_EVALUATION.format(n=n) for n in range(MAX_EVALUA
 def root_attributes(
     interaction: Interaction,
     reports: Sequence[Report],
+    policy: ContentPolicy,
     *,
-    policy: ContentPolicy = SHOW_ALL,
     cost_usd: float | None = None,
     version: str = "",
 ) -> Attributes:
@@ -142,7 +141,7 @@ def root_attributes(
     return _known(attributes)
 
 
-def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_ALL) -> Attributes:
+def retrieval_attributes(retrieval: Retrieval, policy: ContentPolicy) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
     attributes: dict[str, Any] = {}
     if policy.shows:
@@ -161,9 +160,7 @@ def retrieval_attributes(retrieval: Retrieval, *, policy: ContentPolicy = SHOW_A
     )
 
 
-def generation_attributes(
-    generation: Generation, *, policy: ContentPolicy = SHOW_ALL
-) -> Attributes:
+def generation_attributes(generation: Generation, policy: ContentPolicy) -> Attributes:
     """Return a model call's attributes: its output first, then its prompt."""
     reason = generation.finish_reason
     attributes: dict[str, Any] = {
@@ -193,9 +190,7 @@ def carrier_name(reports: Sequence[Report]) -> str:
     return f"{names.GENAI_OPERATION_EVALUATION} {_last_scored(reports).judge.name}"
 
 
-def carrier_attributes(
-    reports: Sequence[Report], *, policy: ContentPolicy = SHOW_ALL
-) -> Attributes:
+def carrier_attributes(reports: Sequence[Report], policy: ContentPolicy) -> Attributes:
     """Return the attributes of such a span (OI spec/annotations.md).
 
     All reports are of one interaction.
@@ -212,12 +207,7 @@ def carrier_attributes(
     )
 
 
-def event_attributes(
-    evaluation: Evaluation,
-    report: Report,
-    *,
-    policy: ContentPolicy = SHOW_ALL,
-) -> Attributes:
+def event_attributes(evaluation: Evaluation, report: Report, policy: ContentPolicy) -> Attributes:
     """Return the attributes of one `gen_ai.evaluation.result` event.
 
     The convention has no name for the judge, so it stands under our own names.

@@ -79,7 +79,7 @@ class AnswerAssertions:
             advice = "" if records else _RECORD
             self._judge = KeepingJudge(as_judge(self._judge), KeptReplies(replies), advice=advice)
         self._left_usd = budget_usd
-        self._reports: dict[tuple[bytes, bool], Report] = {}
+        self._reports: dict[tuple[str, bool], Report] = {}
 
     # --- what tests call ------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Interaction, Report, Scored, evaluator_name
-from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
+from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.runtime.tables import owners_alone
@@ -101,7 +101,7 @@ def ask_and_score(
             await ask_each(asker, questions, asked.__setitem__, concurrency=concurrency)
             return await _scored(questions, [asked[n] for n in range(len(questions))], scorer)
 
-    return call_apart(run, work()) if is_on_a_loop() else run(work())
+    return run(work())
 
 
 async def _scored(

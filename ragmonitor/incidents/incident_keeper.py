@@ -54,7 +54,6 @@ class IncidentKeeper(Exporter):
         journal: Journal,
         *,
         service: str,
-        explain: Explain | None = None,
         policy: ContentPolicy,
         is_judged: bool = True,
         notices: Notifier | None = None,
@@ -65,7 +64,6 @@ class IncidentKeeper(Exporter):
         Args:
             journal: Where incidents are kept.
             service: Whose they are.
-            explain: Looks for what explains a rise; None: nobody does.
             policy: How texts of answers are kept.
             is_judged: A judge scores a sample; else the built-in judge's verdicts count.
             notices: Tells people; None: nobody is told.
@@ -73,8 +71,8 @@ class IncidentKeeper(Exporter):
         """
         self.journal = journal
         self._service = service
-        self.explain = explain
-        """May be set before the first alarm."""
+        self.explain: Explain | None = None
+        """Looks for what explains a rise; None: nobody does."""
         self._policy = policy
         self._role = "sampled" if is_judged else "builtin"
         self._notices = notices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ragmonitor.causes.signal_names import Language
@@ -19,7 +19,7 @@ MAX_LISTED: Final = 20
 class IncidentPages:
     """Answers what is asked below `incidents`; who may ask is the page's to decide."""
 
-    def __init__(self, journal: Journal, *, trace_url: str = "") -> None:
+    def __init__(self, journal: Journal, trace_url: str) -> None:
         """Take the journal, and where traces are to be seen."""
         self._journal = journal
         self._links = Links(trace_url=trace_url, page_url="../")
@@ -38,12 +38,11 @@ class IncidentPages:
             for each in self._journal.recent()[:MAX_LISTED]
         ]
 
-    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+    def reply(self, name: str, query: Mapping[str, str]) -> Reply | None:
         """Return what is at a name; None: nothing.
 
         Args:
-            name: `incidents.json`, `incidents/ID.md` or `incidents/ID.json`; the ID `latest` is
-                the newest one.
+            name: `incidents.json` or `incidents/ID.md`; the ID `latest` is the newest one.
             query: `lang` is `en` or `zh`.
         """
         if name == f"{PREFIX}.json":
@@ -52,10 +51,8 @@ class IncidentPages:
         folder, _, id_ = name.partition("/")
         stem, _, suffix = id_.partition(".")
         incident = self._journal.find(stem) if folder == PREFIX else None
-        if incident is not None and suffix == "json":
-            return _reply("application/json", compact_json(incident.model_dump(mode="json")))
         if incident is not None and suffix == "md":
-            language: Language = "zh" if query.get("lang", ["en"])[0] == "zh" else "en"
+            language: Language = "zh" if query.get("lang") == "zh" else "en"
             return _reply("text/markdown", as_markdown(incident, language, self._links))
         return None
 

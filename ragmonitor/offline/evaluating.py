@@ -17,7 +17,7 @@ from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.pipeline.build import CONCURRENCY, judge_named
 from ragmonitor.records import BUILTIN, Interaction, Report
-from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
+from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.protocols import BudgetUnit, Judge
@@ -99,8 +99,7 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
     """
     lines = [*read_given(records)]
     scorer = scorer_of(**options)
-    work = _evaluated(lines, scorer)
-    return call_apart(run, work) if is_on_a_loop() else run(work)
+    return run(_evaluated(lines, scorer))
 
 
 def scorer_of(

@@ -36,7 +36,7 @@ from ragmonitor.pipeline.judging import (
     ReadingEngine,
 )
 from ragmonitor.records import JudgeIdentity
-from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.redaction import Redact, Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.capabilities import CapableJudge, as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
@@ -50,7 +50,6 @@ from ragmonitor.runtime.protocols import (
     TraceExporter,
 )
 from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
-from ragmonitor.semconv.metrics import GOLDEN_EVALUATORS
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
@@ -76,8 +75,6 @@ class Stages:
     reader: EveryAnswerReader | None
     """Reads every answer in their place; None: the rules read all."""
     engine: ReadingEngine
-    golden_engine: ReadingEngine
-    """With the evaluators of golden questions."""
     runner: JudgeRunner | None
     """Asks the judge that reads a share of the answers; None: there is none."""
     estimates: Statistics
@@ -118,7 +115,8 @@ def stages_of(
     reader = None if slow is None else EveryAnswerReader(slow)
     if store is None:
         store = open_store(settings.state, settings.service)
-    judging = judging_of(settings, store, redactor.text)
+    engine = engine_of(settings, redactor.text)
+    judging = judging_of(settings, store, engine)
     sampled = () if judging is None else (judging.judge.identity,)
     judges = ((reader or builtin).identity, *sampled)
     incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
@@ -132,11 +130,10 @@ def stages_of(
             server.host,
         )
     view = _view_of(settings, judges, incidents) if server.ui and is_guarded else None
-    entries, goldens = table.select(settings.evaluators), table.select(GOLDEN_EVALUATORS)
     estimates = estimates_of(settings, (reader or builtin).identity, judging, store)
     causes = next(each for each in estimates.parts if isinstance(each, Causes))
     incidents.explain = causes.explain
-    newest, clean = NewestReports(), redactor.text
+    newest = NewestReports()
     exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
     takes = server.feedback and is_guarded
     meters = meters_of(settings, view, feedback if takes else None, store)
@@ -144,17 +141,16 @@ def stages_of(
         redactor=redactor,
         builtin=builtin,
         reader=reader,
-        engine=ReadingEngine(entries, clean=clean),
-        golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=_reading_timeout_s(settings)),
+        engine=engine,
         runner=judging,
         estimates=estimates,
         causes=causes,
         exports=Exports(
-            traces=emitter(traces_of(settings, lost)),
+            traces=emitter(OtelExporter(settings, lost=lost)),
             meters=meters,
             # The others are to be told of an incident first.
             exporters=exporters if view is None else [view, *exporters],
-            clean=clean,
+            clean=redactor.text,
         ),
         newest=newest,
         shows_page=view is not None,
@@ -183,52 +179,50 @@ def encoder_of(settings: Settings) -> EncoderJudge | None:
     return EncoderJudge(named.partition(":")[2])
 
 
-def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRunner | None:
+def engine_of(settings: Settings, clean: Redact = str) -> ReadingEngine:
+    """Return what has judges read.
+
+    Args:
+        settings: The settings.
+        clean: Redacts one text: what a judge's provider says of a failure.
+    """
+    # Over all calls of one reading; what an evaluator asks is shown no more than a reading is.
+    timeout_s = 2 * settings.judge.timeout_s + JUDGE_GRACE_S
+    return ReadingEngine(table.select(settings.evaluators), clean, timeout_s, timeout_s)
+
+
+def judging_of(settings: Settings, store: Store, engine: ReadingEngine) -> JudgeRunner | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
         store: Where its budget is.
-        clean: Redacts one text: what a judge's provider says of a failure.
+        engine: Has it read.
 
     Raises:
         SettingsError: It costs money and has no budget.
     """
     if settings.judge.model is None:
         return None
-    named = settings.judge.name
+    named, spending, sample = settings.judge.name, settings.budget, settings.sample
     given = settings.judge.model if named is None else paid_judge(settings, named)
-    unit = settings.budget.unit if settings.budget.is_given else None
-    judge = as_judge(given).within_budget(unit)
+    judge = as_judge(given).within_budget(spending.unit if spending.is_given else None)
     if named is not None:
         judge = KeepingJudge(judge, KeptReplies())
-    entries = table.select(settings.evaluators)
-    asking = sum(entry.asks for entry in entries)
-    timeout_s = _reading_timeout_s(settings)
+    asking = sum(entry.asks for entry in engine.entries)
     budget = None
-    if settings.budget.is_given:
-        per_day, per_hour = settings.budget.limits
-        budget = Budget(store, per_day=per_day, per_hour=per_hour, unit=settings.budget.unit)
-    return JudgeRunner(
-        judge,
-        AdaptiveSampler(
-            settings.sample.rate,
-            clock=time.monotonic,
-            budget=budget,
-            # What an evaluator asks is shown no more than a reading is.
-            expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
-            always=ALWAYS,
-            floors=Floors(settings.sample.floor_by) if settings.sample.floor_by else None,
-        ),
-        engine=ReadingEngine(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s),
-        concurrency=CONCURRENCY,
-        spent=partial(spent_in, settings.budget.unit),
+    if spending.is_given:
+        per_day, per_hour = spending.limits
+        budget = Budget(store, per_day=per_day, per_hour=per_hour, unit=spending.unit)
+    sampler = AdaptiveSampler(
+        sample.rate,
+        clock=time.monotonic,
+        budget=budget,
+        expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
+        always=ALWAYS,
+        floors=Floors(sample.floor_by) if sample.floor_by else None,
     )
-
-
-def _reading_timeout_s(settings: Settings) -> float:
-    """Return the time over all calls of one reading."""
-    return 2 * settings.judge.timeout_s + JUDGE_GRACE_S
+    return JudgeRunner(judge, sampler, engine, CONCURRENCY, partial(spent_in, spending.unit))
 
 
 def paid_judge(settings: Settings, named: str) -> Judge:
@@ -283,9 +277,6 @@ def _split_address(named: str) -> tuple[str, str | None]:
 
 # --- Statistics, and the alarms that rest on them ---
 
-REFERENCE_ANSWERS_PER_DAY: Final = 20
-"""Old answers that the judge reads again each day."""
-
 
 def estimates_of(
     settings: Settings, reader: JudgeIdentity, judging: JudgeRunner | None, store: Store
@@ -320,19 +311,17 @@ def estimates_of(
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(store),
-        Causes(
+        *Causes(
             store,
             watching,
             service_version=settings.service_version,
             policy=_content(settings),
-        ),
+        ).parts,
         PeoplesFeedback(store),
     ]
     references = None
     if judge is not None:
-        references = ReferenceAnswers(
-            store, judge=judge, per_day=REFERENCE_ANSWERS_PER_DAY, keeps_texts=shows_texts
-        )
+        references = ReferenceAnswers(store, judge=judge, keeps_texts=shows_texts)
     return Statistics(
         parts,
         store=store,
@@ -409,40 +398,10 @@ def meters_of(
         store: Where the processes of this machine add up their counters, if it is a file.
     """
     return PrometheusExporter(
-        service=settings.service,
-        version=settings.service_version,
-        serve=settings.server.enabled,
-        host=settings.server.host,
-        port=settings.server.port,
-        pages=view,
-        page_url="" if view is None else settings.server.page_url,
-        cost_usd=Prices(settings.estimation.prices).cost_usd,
-        receive=None if take is None else FeedbackIntake(take, token=_token(settings)),
+        settings,
+        pages=None if view is None else view.reply,
+        receive=None if take is None else FeedbackIntake(take, token=settings.server.token),
         shared=store if isinstance(settings.state, Path) else None,
-    )
-
-
-def _token(settings: Settings) -> str | None:
-    """Return what guards what is served; None: nothing does."""
-    token = settings.server.token
-    return None if token is None else token.get_secret_value()
-
-
-def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None) -> OtelExporter:
-    """Return what emits an interaction's trace.
-
-    Args:
-        settings: The settings.
-        lost: Counts spans and events that did not arrive, by reason.
-    """
-    return OtelExporter(
-        service=settings.service,
-        version=settings.service_version,
-        enabled=settings.export.traces,
-        content=settings.content.policy,
-        hash_key=settings.content.key,
-        lost=lost,
-        cost_usd=Prices(settings.estimation.prices).cost_usd,
     )
 
 
@@ -460,7 +419,7 @@ def redactor_of(settings: Settings) -> Redactor:
         withhold_messages()
     if "secrets" in redaction:
         clean_messages(without_secrets)
-    return Redactor(redaction, personal=PersonalData())
+    return Redactor(redaction)
 
 
 def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
@@ -507,20 +466,14 @@ def _view_of(
     settings: Settings, judges: Sequence[JudgeIdentity], incidents: IncidentKeeper
 ) -> View:
     """Return the page."""
-    trace_url = settings.server.ui_trace_url or ""
     builtin, *sampled = judges
+    every = table.select(settings.evaluators)
     return View(
-        settings.service,
+        settings,
         builtin=builtin.name,
         judge=sampled[0].name if sampled else None,
-        lower_is_better=[
-            entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
-        ],
-        content=settings.content.shown,
-        token=_token(settings),
-        trace_url=trace_url,
-        version=settings.service_version,
-        incidents=IncidentPages(incidents.journal, trace_url=trace_url),
+        lower_is_better=[each.name for each in every if each.lower_is_better],
+        incidents=IncidentPages(incidents.journal, settings.server.ui_trace_url or ""),
     )
 
 

@@ -20,12 +20,12 @@ from typing import Any, Final
 from ragmonitor.export import OtelExporter
 from ragmonitor.judges.every_answer import MAX_WAITING
 from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
-from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Request
+from ragmonitor.pipeline.back_half import LINGER_S, MAX_STOP_S, TICK_S, BackHalf, Request
 from ragmonitor.pipeline.build import stages_of
 from ragmonitor.records import Cause, GaugeValue, Snapshot
 from ragmonitor.runtime.apart import run, within
 from ragmonitor.runtime.feedback import Feedback
-from ragmonitor.runtime.guard import contained, errors, record_error, record_problem, shielded
+from ragmonitor.runtime.guard import contained, errors, record_error, record_problem
 from ragmonitor.runtime.lock_slices import say_whether_behind, work_in_slices
 from ragmonitor.runtime.protocols import TraceExporter
 from ragmonitor.runtime.queues import MAX_BYTES
@@ -35,9 +35,6 @@ from ragmonitor.store import Store
 
 BEHIND_FROM: Final = 16
 """With more interactions waiting the work is not done in slices."""
-STOP_SHARE: Final = 0.25
-MAX_STOP_S: Final = 1.5
-"""Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
 class Pipeline(BackHalf):
@@ -124,31 +121,17 @@ class Pipeline(BackHalf):
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(waker.set)
 
-    def close(self, timeout_s: float) -> bool:
-        """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""
-        if self._closed:
-            return True
-        deadline = time.monotonic() + timeout_s
-        flushed = self.flush(timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
-        self._closed = True
-        self._thread.close()
-        self._signal()
-        self._thread.join((deadline - time.monotonic()) / 2)
+    def _end(self, deadline: float) -> None:
         # A thread that still works makes no step: what it reports is counted by then.
         wait_s = min(MAX_STOP_S, deadline - time.monotonic()) / 2
         has_step = not self._thread.is_current and self.step.acquire(timeout=max(0.0, wait_s))
         try:
             # Interactions for which the time did not suffice are counted, if not scored.
             self.ledger.close_all(Cause.SHUTDOWN)
-            self._refuse_left()
-            with shielded("count"):
-                self.ledger.count_notes()
         finally:
             if has_step:
                 self.step.release()
-        with shielded("close"):
-            within(deadline - time.monotonic(), self._close_stages)
-        return flushed
+        within(deadline - time.monotonic(), self._close_stages)
 
     def _close_stages(self) -> None:
         with contained("estimate"):

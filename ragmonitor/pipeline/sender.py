@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ragmonitor.capture import sound
 from ragmonitor.export.prometheus import PrometheusExporter
@@ -26,10 +26,6 @@ from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.settings import Settings
-
-STOPPING_S: Final = 1.0
-STOP_SHARE: Final = 0.3
-"""Flushing leaves this share of the time for closing, `STOPPING_S` at most, to the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,26 +119,9 @@ class Sender(BackHalf):
         """Return the report on the newest answer, as far as it is known here."""
         return None
 
-    def close(self, timeout_s: float) -> bool:
-        """Flush and stop; what could not be sent, or is not settled, is counted as `shutdown`."""
-        deadline = time.monotonic() + timeout_s
-        is_done = self._asked("close", timeout_s - min(STOPPING_S, STOP_SHARE * timeout_s))
-        self._closed = True
-        self._thread.close()
-        self._signal()
-        with contained("close"):
-            self._hang_up()
-        self._thread.join((deadline - time.monotonic()) / 2)
-        self._refuse_left()
+    def _end(self, deadline: float) -> None:  # noqa: ARG002 - for those that wait for somebody
         self._refuse_owed(Cause.SHUTDOWN)
-        while self._requests:
-            self._requests.popleft().reply(is_done=False)
-        with contained("close"):
-            self._end(deadline)
-        with contained("count"):
-            self.ledger.count_notes()
-            self.meters.close()
-        return is_done
+        self.meters.close()
 
     def _refuse_owed(self, cause: Cause) -> None:
         for number in tuple(self.owed):
@@ -256,10 +235,3 @@ class Sender(BackHalf):
     def _carry_out(self, request: Request) -> None:
         """Reply to a request, or see that it is replied to: all is sent that was taken before."""
         request.reply(is_done=True)
-
-    def _hang_up(self) -> None:
-        """Have whatever the thread waits for end, from another thread."""
-
-    def _end(self, deadline: float) -> None:
-        """Close what was open."""
-        raise NotImplementedError

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from opentelemetry import context
@@ -20,13 +20,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Exemplar, Sample
 
+from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.back_half import Request
-from ragmonitor.pipeline.build import stages_of, traces_of
+from ragmonitor.pipeline.build import stages_of
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.placement import UNIX, described
-from ragmonitor.pipeline.sender import STOPPING_S, Sender
+from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import AlarmState, Cause, Report, SpanReference
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.feedback import JoinedFeedback
@@ -34,6 +35,9 @@ from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
 from ragmonitor.runtime.queues import MAX_BYTES
 from ragmonitor.settings import ServerSettings, Settings
 from ragmonitor.store import Memory
+
+STOPPING_S: Final = 1.0
+"""Time for a child to end by itself."""
 
 
 class Line(Channel):
@@ -51,7 +55,9 @@ class Line(Channel):
         self.heard = threading.Event()
         """Set once the worker has said that it works, or is gone."""
 
-    def listen(self, handle: Callable[[Line, str, Sequence[Any]], object]) -> None:
+    def listen(
+        self, handle: Callable[[Line, str, Sequence[Any]], object], gone: Callable[[], object]
+    ) -> None:
         """Start to read what the worker says, until it is gone. Raises `RuntimeError`."""
 
         def work() -> None:
@@ -60,6 +66,7 @@ class Line(Channel):
                 with contained("worker"):
                     handle(self, *wire.decode_message(data))
             self.heard.set()
+            gone()
 
         threading.Thread(target=work, name="ragmonitor-replies", daemon=True).start()
 
@@ -138,7 +145,7 @@ class WorkerSender(Sender):
         self._settings = settings
         url = settings.send_to
         self._address = None if url is None else url.get_secret_value()
-        self._traces = traces_of(settings)
+        self._traces = OtelExporter(settings)
         # So that settings which the worker could not carry out are refused here.
         quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
         stages = stages_of(
@@ -230,7 +237,7 @@ class WorkerSender(Sender):
                 else:
                     line, told = line_to(self._address), {}
             try:
-                line.listen(self._handle)
+                line.listen(self._handle, self._signal)
                 line.tell("begin", self._settings.service, told)
             except BaseException:  # whatever it is, the worker ends before it goes on
                 line.end(0.0)
@@ -263,6 +270,7 @@ class WorkerSender(Sender):
             self._line.close()
 
     def _end(self, deadline: float) -> None:
+        super()._end(deadline)
         if self._line is not None:
             self._line.end(min(STOPPING_S, deadline - time.monotonic()))
         for request in self._awaited.values():
@@ -358,7 +366,7 @@ def _metrics(families: Sequence[Any]) -> list[Metric]:
     metrics = []
     for *named, samples in families:
         metric = Metric(*named)
-        for name, labels, value, timestamp, exemplar in samples:
+        for name, labels, value, timestamp, exemplar, *_ in samples:
             there = None if exemplar is None else Exemplar(*exemplar)
             metric.samples.append(Sample(name, labels, value, timestamp, there))
         metrics.append(metric)

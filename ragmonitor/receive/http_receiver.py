@@ -5,7 +5,6 @@ https://opentelemetry.io/docs/specs/otlp/#otlphttp
 
 from __future__ import annotations
 
-import math
 import threading
 from dataclasses import replace
 from email.message import Message
@@ -16,8 +15,9 @@ from google.rpc.status_pb2 import Status
 
 from ragmonitor.export.server import HttpServer, Reply
 from ragmonitor.export.view.access import Access
-from ragmonitor.receive.open_traces import FullError, OpenTraces
-from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body, request_of
+from ragmonitor.receive import otlp_bodies
+from ragmonitor.receive.open_traces import QUIET_S, FullError, OpenTraces
+from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body
 
 PATH: Final = "/v1/traces"
 _STOPPING_S: Final = 2.0
@@ -33,10 +33,7 @@ class HttpReceiver:
         traces: OpenTraces,
         host: str,
         port: int,
-        *,
         access: Access,
-        max_bytes: int,
-        retry_after_s: float,
     ) -> None:
         """Listen.
 
@@ -45,16 +42,12 @@ class HttpReceiver:
             host: Address to listen on.
             port: 0: any free one.
             access: Knows the token that senders must show, if there is one.
-            max_bytes: Of one request, as it comes and unpacked.
-            retry_after_s: When a sender that was refused is to try again.
 
         Raises:
             OSError: The address cannot be listened on.
         """
         self._traces = traces
         self._access = access
-        self._max_bytes = max_bytes
-        self._retry_after = f"{max(1, math.ceil(retry_after_s))}"
         self._server = HttpServer(
             host,
             port,
@@ -62,7 +55,7 @@ class HttpReceiver:
             count=traces.count,
             receive=self._receive,
             admit=self._admit,
-            max_body_bytes=max_bytes,
+            max_body_bytes=otlp_bodies.MAX_BYTES,
         )
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.server_address[1]}"
@@ -81,9 +74,7 @@ class HttpReceiver:
     def _admit(self, target: str, headers: Message) -> Reply | None:
         """Return why a request is not even read; None: it is."""
         kind = headers.get("Content-Type", "")
-        scheme, _, shown = headers.get("Authorization", "").partition(" ")
-        is_bearer = scheme.lower() == "bearer" and self._access.is_token(shown.strip())
-        if self._access.needs_token and not is_bearer:
+        if self._access.needs_token and self._access.refusal(headers) is not None:
             self._traces.count("unauthorized")
             refusal = _said(401, "a bearer token is needed", kind)
             return replace(refusal, headers=(("WWW-Authenticate", "Bearer"),))
@@ -99,19 +90,15 @@ class HttpReceiver:
     def _receive(self, _target: str, headers: Message, body: bytes) -> Reply:
         kind = headers.get("Content-Type", "")
         try:
-            request = request_of(
-                body,
-                content_type=kind,
-                encoding=headers.get("Content-Encoding", ""),
-                max_bytes=self._max_bytes,
-            )
+            packing = headers.get("Content-Encoding", "")
+            request = otlp_bodies.request_of(body, content_type=kind, encoding=packing)
             return _reply(200, self._traces.take(request), kind)
         except UnreadableBodyError as error:
             if error.status == 415:  # the server counts the others by their status
                 self._traces.count("malformed")
             return _said(error.status, str(error), kind)
         except FullError as error:
-            again = ("Retry-After", self._retry_after)
+            again = ("Retry-After", f"{QUIET_S:.0f}")
             return replace(_said(429, str(error), kind), headers=(again,))
 
 

@@ -43,7 +43,7 @@ class KafkaReceiver:
 
     protocol = "OTLP over Kafka"
 
-    def __init__(self, traces: OpenTraces, url: str, service: str, *, max_bytes: int) -> None:
+    def __init__(self, traces: OpenTraces, url: str, service: str) -> None:
         """Begin to read.
 
         Args:
@@ -51,7 +51,6 @@ class KafkaReceiver:
             url: `kafka://user:password@broker:9092,broker:9092/topic?property=value`; the
                 properties are librdkafka's.
             service: Names the group, `ragmonitor.receive.<service>`.
-            max_bytes: Of one message.
 
         Raises:
             SettingsError: The address cannot be understood, or names no topic.
@@ -62,7 +61,7 @@ class KafkaReceiver:
         except ImportError:
             raise MissingExtraError("the client of Kafka", "kafka") from None
         topic, properties = _read_address(url)
-        self._traces, self._max_bytes = traces, max_bytes
+        self._traces = traces
         self.url = f"topic {topic}"
         """The topic that it reads, for people."""
         self._ending = threading.Event()
@@ -111,22 +110,17 @@ class KafkaReceiver:
         body = message.value() or b""
         # No request in protobuf begins with a brace.
         kind = JSON if body.startswith(b"{") else PROTOBUF
-        is_taken = False
-        while not (is_taken or self._ending.is_set()):
+        while not self._ending.is_set():
             try:
-                request = request_of(
-                    body, content_type=kind, encoding="", max_bytes=self._max_bytes
-                )
-                self._traces.take(request)
+                self._traces.take(request_of(body, content_type=kind))
             except FullError:
                 self._ending.wait(RETRY_S)
                 continue
             except UnreadableBodyError as error:
                 self._traces.count("too_large" if error.status == 413 else "malformed")
                 record_problem("receive", f"a message of {self.url} cannot be read: {error}")
-            is_taken = True
-        if is_taken:
             self._consumer.store_offsets(message=message)
+            return
 
     def _report(self, error: Any) -> None:
         # By its name: librdkafka's words may name the address.

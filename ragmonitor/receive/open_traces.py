@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from ragmonitor.capture.recorder import OPEN_RUN_AGE_S
 from ragmonitor.capture.span_readers import dialect_of
 from ragmonitor.receive.otlp_spans import (
     MAX_SCOPE_CHARACTERS,
@@ -28,6 +29,15 @@ from ragmonitor.runtime.protocols import Clock
 from ragmonitor.semconv.conventions import SCOPE
 from ragmonitor.semconv.metrics import RECEIVED
 
+QUIET_S: Final = 6.0
+"""How long after its last span a trace of which nothing is missing is read: longer than exporters'
+pause between batches, which is 5 s by default."""
+WAIT_S: Final = 120.0
+"""How long after its last span a trace waits for a root or a parent."""
+MAX_TRACES: Final = 50_000
+"""Traces that may be open at once; beyond, senders are to try again later."""
+MAX_HELD_BYTES: Final = 256 * 2**20
+"""Memory that the spans of open traces may take; likewise."""
 MAX_SPANS_OF_TRACE: Final = 10_000
 MAX_REMEMBERED_SPANS: Final = 200_000
 """Ids of spans that have left: those of the traces that ended last."""
@@ -73,31 +83,8 @@ class OpenTraces:
     has left is remembered by its ids, so that what is sent twice is taken once.
     """
 
-    def __init__(
-        self,
-        *,
-        max_bytes: int,
-        max_traces: int,
-        quiet_s: float,
-        wait_s: float,
-        age_s: float,
-        clock: Clock,
-    ) -> None:
-        """Hold nothing yet.
-
-        Args:
-            max_bytes: About how much memory the spans may take together.
-            max_traces: That may be open at once.
-            quiet_s: A trace that has all it names is complete so long after its last span.
-            wait_s: How long after its last span a trace waits for what is missing.
-            age_s: A trace that goes on for longer ends all the same.
-            clock: Seconds, never going back.
-        """
-        self._max_bytes = max_bytes
-        self._max_traces = max_traces
-        self._quiet_s = quiet_s
-        self._wait_s = wait_s
-        self._age_s = age_s
+    def __init__(self, clock: Clock) -> None:
+        """Hold nothing yet; the clock's seconds never go back."""
         self._clock = clock
         self._lock = threading.Lock()
         self._open: dict[bytes, OpenTrace] = {}
@@ -137,9 +124,8 @@ class OpenTraces:
         rejected = outcomes["rejected"]
         with self._lock:
             opened = len(trace_ids - self._open.keys())
-            if self.size_bytes + size_bytes + opened * TRACE_BYTES > self._max_bytes or (
-                len(self._open) + opened > self._max_traces
-            ):
+            held = self.size_bytes + size_bytes + opened * TRACE_BYTES
+            if held > MAX_HELD_BYTES or len(self._open) + opened > MAX_TRACES:
                 self._counts["requests", "full"] += 1
                 raise FullError("as many open traces are held as may be; try again later")
             now = self._clock()
@@ -172,22 +158,21 @@ class OpenTraces:
             self._counts["traces", "too_large"] += 1
         return "taken"
 
-    def due(self, *, at_end: bool = False) -> Iterator[tuple[bytes, OpenTrace]]:
-        """Yield the traces that are complete, or have waited long enough.
+    def due(self, *, at_end: bool = False) -> Sequence[tuple[bytes, OpenTrace]]:
+        """Return the traces that are complete, or have waited long enough.
 
         Args:
             at_end: All of them: no more spans are taken.
         """
         now = self._clock()
         with self._lock:
-            due = [each for each in self._open.items() if at_end or self._is_due(each[1], now)]
-        yield from due
+            return [each for each in self._open.items() if at_end or self._is_due(each[1], now)]
 
     def _is_due(self, trace: OpenTrace, now: float) -> bool:
         quiet_s = now - trace.changed_s
-        if quiet_s >= self._wait_s or now - trace.began_s >= self._age_s:
+        if quiet_s >= WAIT_S or now - trace.began_s >= OPEN_RUN_AGE_S:
             return True
-        return quiet_s >= self._quiet_s and (not trace.matches or trace.is_whole)
+        return quiet_s >= QUIET_S and (not trace.matches or trace.is_whole)
 
     def release(self, trace_id: bytes, trace: OpenTrace, spans: int) -> bool:
         """Have a trace leave; False: it has grown since it had so many spans, and stays."""

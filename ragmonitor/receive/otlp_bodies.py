@@ -17,6 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
+MAX_BYTES: Final = 20 * 2**20
+"""Of one request, as it is sent and unpacked."""
 MAX_PARTS: Final = 200_000
 """Spans, attributes, events and links of one request: about a second of one processor."""
 MAX_JSON_BRACKETS: Final = 200_000
@@ -46,16 +48,13 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def request_of(
-    body: bytes, *, content_type: str, encoding: str, max_bytes: int
-) -> ExportTraceServiceRequest:
+def request_of(body: bytes, *, content_type: str, encoding: str = "") -> ExportTraceServiceRequest:
     """Return what a body says. Both libraries read a message that is nested 100 deep at most.
 
     Args:
         body: As it came.
         content_type: The header of that name.
         encoding: The header `Content-Encoding`; empty: there is none.
-        max_bytes: Of the body once it is unpacked.
 
     Raises:
         UnreadableBodyError: It is of another kind, too large, or broken.
@@ -65,11 +64,11 @@ def request_of(
         raise UnreadableBodyError(415, f"the body is to be {PROTOBUF} or {JSON}")
     packing = encoding.strip().lower()
     if packing == "gzip":
-        body = _unpacked(body, max_bytes)
+        body = _unpacked(body)
     elif packing not in ("", "identity"):
         raise UnreadableBodyError(415, "the body is to be plain or compressed by gzip")
-    if len(body) > max_bytes:
-        raise UnreadableBodyError(413, f"a request has at most {max_bytes:,} bytes")
+    if len(body) > MAX_BYTES:
+        raise UnreadableBodyError(413, f"a request has at most {MAX_BYTES:,} bytes")
     if kind == JSON:
         return _from_json(body)
     request = ExportTraceServiceRequest()
@@ -98,13 +97,13 @@ def _checked(request: ExportTraceServiceRequest) -> ExportTraceServiceRequest:
     return request
 
 
-def _unpacked(body: bytes, max_bytes: int) -> bytes:
+def _unpacked(body: bytes) -> bytes:
     unpacking = zlib.decompressobj(_GZIP)
     try:
-        unpacked = unpacking.decompress(body, max_bytes + 1)
+        unpacked = unpacking.decompress(body, MAX_BYTES + 1)
     except zlib.error:
         raise UnreadableBodyError(400, "the body is no gzip") from None
-    if len(unpacked) <= max_bytes and not unpacking.eof:
+    if len(unpacked) <= MAX_BYTES and not unpacking.eof:
         raise UnreadableBodyError(400, "the gzip of the body breaks off")
     if unpacking.unused_data:
         raise UnreadableBodyError(400, "the body is more than one gzip")

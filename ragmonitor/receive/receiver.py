@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ragmonitor.capture.recorder import OPEN_RUN_AGE_S, tool_matcher
+from ragmonitor.capture.recorder import tool_matcher
 from ragmonitor.export.view.access import Access, is_loopback
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.stream_sender import StreamSender
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTrace, OpenTraces
 from ragmonitor.receive.trace_assembly import assembled
-from ragmonitor.runtime.errors import RagMonitorError, SettingsError
+from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.guard import contained, record_error
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.settings import Settings
@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 SWEEP_S: Final = 0.25
 """The pause between looks at the open traces."""
 CLOSING_S: Final = 10.0
-QUIET_S: Final = 6.0
-"""How long after its last span a trace of which nothing is missing is read: longer than exporters'
-pause between batches, which is 5 s by default."""
-WAIT_S: Final = 120.0
-"""How long after its last span a trace waits for a root or a parent."""
-MAX_TRACES: Final = 50_000
-"""Traces that may be open at once; beyond, senders are to try again later."""
-MAX_HELD_BYTES: Final = 256 * 2**20
-"""Memory that the spans of open traces may take; likewise."""
-MAX_REQUEST_BYTES: Final = 20 * 2**20
-"""Bytes of one request, as it is sent and unpacked."""
 
 
 class Receiver:
@@ -67,7 +56,7 @@ class Receiver:
             MissingExtraError: A library for the stream is not installed.
         """
         token = settings.server.token
-        self._access = Access(None if token is None else token.get_secret_value())
+        self._access = Access(token)
         self._kafka = settings.receive.kafka
         self._host, self._http_port = host, http_port
         self._service = settings.service
@@ -76,14 +65,7 @@ class Receiver:
                 f"--host: on {host} anybody could send spans; set server.token "
                 "(RAGMONITOR_SERVER__TOKEN), or listen on 127.0.0.1"
             )
-        self.traces = OpenTraces(
-            max_bytes=MAX_HELD_BYTES,
-            max_traces=MAX_TRACES,
-            quiet_s=QUIET_S,
-            wait_s=WAIT_S,
-            age_s=OPEN_RUN_AGE_S,
-            clock=clock,
-        )
+        self.traces = OpenTraces(clock)
         """Takes the requests, and holds the traces that are not complete."""
         self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
         back_half = Pipeline if settings.send_to is None else StreamSender
@@ -102,14 +84,7 @@ class Receiver:
             MissingExtraError: A library for Kafka is not installed.
         """
         try:
-            http = HttpReceiver(
-                self.traces,
-                self._host,
-                self._http_port,
-                access=self._access,
-                max_bytes=MAX_REQUEST_BYTES,
-                retry_after_s=QUIET_S,
-            )
+            http = HttpReceiver(self.traces, self._host, self._http_port, self._access)
         except OSError as error:
             place = f"{self._host}:{self._http_port}"
             raise SettingsError(f"{place} cannot be listened on: {error.strerror}") from None
@@ -117,17 +92,8 @@ class Receiver:
         if self._kafka is not None:
             from ragmonitor.receive.kafka_receiver import KafkaReceiver
 
-            try:
-                kafka = KafkaReceiver(
-                    self.traces,
-                    self._kafka.get_secret_value(),
-                    self._service,
-                    max_bytes=MAX_REQUEST_BYTES,
-                )
-            except RagMonitorError:
-                http.close()
-                raise
-            self.listeners = (http, kafka)
+            address = self._kafka.get_secret_value()
+            self.listeners = (http, KafkaReceiver(self.traces, address, self._service))
         self.back.wake()
 
     def run(self, stop: threading.Event) -> None:

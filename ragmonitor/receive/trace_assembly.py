@@ -7,55 +7,19 @@ never sent, a clock that is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ragmonitor.capture.span_readers import Ancestry, FinishedTree, JoinedTrace, SpanRecord
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
-from ragmonitor.records import Interaction, Status
-from ragmonitor.semconv.conventions import PROBE_BAGGAGE
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """An interaction that came as spans. Implements `Finished`."""
-
-    tree: FinishedTree
-    attributes: Mapping[str, str]
-    """The attributes of the process that its root ran in."""
-
-    @property
-    def framework(self) -> str:
-        """The convention's."""
-        return self.tree.framework
-
-    @property
-    def status(self) -> Status:
-        """The way in which the root ended."""
-        return self.tree.status
-
-    @property
-    def is_probe(self) -> bool:
-        """Whether a golden question is answered: a span has the mark as an attribute."""
-        return any(PROBE_BAGGAGE in step.span.attributes for step in self.tree.steps)
-
-    def interaction(self) -> Interaction | None:
-        """Return the record."""
-        record = self.tree.interaction()
-        if record is None or not self.attributes:
-            return record
-        return replace(record, attributes={**self.attributes, **record.attributes})
-
-    def release(self) -> None:
-        """Let go of the runs: nothing more is to be read of them."""
-        self.tree.release()
+from ragmonitor.semconv.conventions import OI_METADATA, PROBE_BAGGAGE
 
 
 def assembled(
     held: Iterable[HeldSpan],
     *,
     is_retrieval_tool: Callable[[str], bool],
-) -> list[Received]:
+) -> list[FinishedTree]:
     """Return the interactions of one trace.
 
     Args:
@@ -67,12 +31,14 @@ def assembled(
     _stand_in_for_missing(spans)
     _align_clocks(spans, by_id)
     joined = JoinedTrace(spans.values(), is_retrieval_tool=is_retrieval_tool)
-    return [Received(tree, _attributes(tree, by_id)) for tree in joined.interactions()]
-
-
-def _attributes(tree: FinishedTree, held: Mapping[str, HeldSpan]) -> Mapping[str, str]:
-    root = held.get(tree.root.span_id) or held[tree.steps[0].span.span_id]
-    return root.process.attributes
+    trees = joined.interactions()
+    for tree in trees:
+        root = by_id.get(tree.root.span_id) or by_id[tree.steps[0].span.span_id]
+        marks = (step.span.attributes.get(PROBE_BAGGAGE) for step in tree.steps)
+        mark = next((each for each in marks if each is not None), None)
+        probe = {} if mark is None else {PROBE_BAGGAGE: mark}
+        tree.inherit({OI_METADATA: root.process.attributes, **probe})
+    return trees
 
 
 def _stand_in_for_missing(spans: dict[str, SpanRecord]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragmonitor.redaction.detections import Detection, apart, redacted
 from ragmonitor.redaction.key_formats import BEGINS, FORMATTED, MIN_RUN, PLACES, kind_of
@@ -76,7 +76,7 @@ def _named(text: str, rules: Sequence[_Rule]) -> Iterator[Detection]:
     if len(lower) != len(text):  # a letter that is two in lower case would move all places
         lower = text.translate(_ASCII_LOWER)
     for rule in rules:
-        for sign in rule.signs:
+        for sign in rule.signs if rule.needs in lower else ():
             place = lower.find(sign)
             while place >= 0:
                 match = rule.pattern.match(text, place)
@@ -88,8 +88,7 @@ def _named(text: str, rules: Sequence[_Rule]) -> Iterator[Detection]:
 # --- what gives a secret away --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """A way in which the words around a secret give it away."""
 
     kind: str
@@ -98,6 +97,8 @@ class _Rule:
     pattern: re.Pattern[str]
     """Its group `value` is the secret."""
     is_secret: Callable[[re.Match[str]], bool]
+    needs: str = ""
+    """In a text without this, in lower case, no sign is searched for."""
 
 
 def _has_digit(match: re.Match[str]) -> bool:
@@ -189,7 +190,7 @@ _QUALIFIERS = (
     "|hmac|deploy|license"
 )
 _ASSIGNED = (
-    _assigned("api_key", _QUALIFIERS, rf"(?:{_QUALIFIERS})[ _.-]?key"),
+    _assigned("api_key", _QUALIFIERS, rf"(?:{_QUALIFIERS})[ _.-]?key")._replace(needs="key"),
     _assigned("api_key", "_key=", r"(?-i:(?<=[A-Z0-9])_KEY)(?==)"),  # of the environment
     _assigned("api_key", zh := "密钥|密匙|秘钥|私钥", zh),
     _assigned("token", zh := "token|令牌", zh),

@@ -6,43 +6,27 @@ Names are found by spaCy's models, telephone numbers by phonenumbers, all else b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from ragmonitor.redaction.detections import Detection, apart, redacted
-from ragmonitor.redaction.personal_formats import FORMATS, formatted_in, plain_digits
-from ragmonitor.runtime.errors import MissingExtraError, SettingsError
+from ragmonitor.redaction.personal_formats import formatted_in, plain_digits
+from ragmonitor.runtime.errors import MissingExtraError
 from ragmonitor.runtime.guard import logger
 from ragmonitor.runtime.patterns import lazy_pattern
 
 Language = Literal["en", "zh"]
 
-_LABELS = {
-    "PERSON": "PERSON",
-    "PER": "PERSON",
-    "GPE": "LOCATION",
-    "LOC": "LOCATION",
-    "ORG": "ORGANIZATION",
-    "NORP": "NRP",
-}
-"""Our names of what spaCy's models label."""
-_BY_MODEL = frozenset(_LABELS.values())
-ENTITIES = (*sorted(_BY_MODEL), *dict.fromkeys(each.kind for each in FORMATS))
+_NAMES: Final = frozenset(("PERSON", "PER"))
+"""How spaCy's models label names of people. Places, dates and organisations stay: without them few
+answers can be judged."""
 
 MODELS: dict[Language, tuple[str, ...]] = {
     "en": ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", "en_core_web_trf"),
     "zh": ("zh_core_web_lg", "zh_core_web_md", "zh_core_web_sm", "zh_core_web_trf"),
 }
-"""spaCy's models; the first that is installed is taken where none is named."""
-
-PERSONAL: Final = (
-    *("PERSON", "EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD", "IBAN_CODE", "US_SSN"),
-    *("CN_ID_CARD", "NATIONAL_ID"),
-)
-"""The kinds that are replaced. Places, dates and organisations are not: without them few answers
-can be judged."""
+"""spaCy's models; of each language the first that is installed is taken."""
 
 PHONE_REGIONS = ("US", "GB", "CN")
 """Regions whose numbers are recognised without their country's prefix; with it, all are."""
@@ -62,75 +46,44 @@ class PersonalData:
     Called from the worker only.
     """
 
-    def __init__(self, entities: Sequence[str] = PERSONAL, models: Sequence[str] = ()) -> None:
-        """Set what to look for; nothing is loaded yet.
-
-        Args:
-            entities: Names of those in `ENTITIES`.
-            models: spaCy pipelines: names of installed packages, or folders. One a language;
-                empty: the best that is installed for each.
-        """
-        self._entities = tuple(entities)
-        self._named = _BY_MODEL.intersection(entities)
-        self._models = tuple(models)
+    def __init__(self) -> None:
+        """Load nothing yet."""
         self._pipelines: dict[str, Any] | None = None
-        self._failure: Exception | None = None
 
     def check(self) -> None:
         """Check that everything is installed, without loading it.
 
         Raises:
-            SettingsError: There is no such entity, or a named model is not installed.
             MissingExtraError: The extra `personal` is not installed.
         """
-        unknown = [entity for entity in self._entities if entity not in ENTITIES]
-        if unknown:
-            raise SettingsError(
-                f"personal: unknown {', '.join(unknown)}; known: {', '.join(ENTITIES)}"
-            )
         if any(find_spec(needed) is None for needed in ("spacy", "phonenumbers", "stdnum")):
             raise MissingExtraError("content.redaction 'personal'", "personal")
-        for model in self._models:
-            if not _is_installed(model):
-                raise SettingsError(
-                    f"personal: {model} is not installed; run: python -m spacy download {model}"
-                )
-        if self._named and not self._models:
-            missing = [language for language in MODELS if _best_model(language) is None]
-            if missing:
-                logger.warning(
-                    "ragmonitor: redaction 'personal' does not find %s in these languages, for "
-                    "want of a spaCy model: %s; run: %s",
-                    ", ".join(sorted(self._named)),
-                    ", ".join(missing),
-                    "; ".join(f"python -m spacy download {MODELS[each][2]}" for each in missing),
-                )
+        missing = [language for language in MODELS if _best_model(language) is None]
+        if missing:
+            logger.warning(
+                "ragmonitor: redaction 'personal' finds no names in these languages, for want of a "
+                "spaCy model: %s; run: %s",
+                ", ".join(missing),
+                "; ".join(f"python -m spacy download {MODELS[each][2]}" for each in missing),
+            )
 
     def __call__(self, text: str) -> str:
         """Return the text with a mark for each that was found: `[redacted:person]`.
 
         Raises:
-            Exception: A model cannot be loaded; tried once, for trying takes seconds.
+            Exception: A model cannot be loaded.
         """
-        if self._failure is not None:
-            raise self._failure
         if self._pipelines is None:
-            try:
-                self._pipelines = _pipelines(self._models) if self._named else {}
-            except Exception as error:
-                self._failure = error
-                raise
+            self._pipelines = _pipelines()
         plain = plain_digits(text)
-        found = [*formatted_in(plain, self._entities)]
-        if "PHONE_NUMBER" in self._entities:
-            found += _phones_in(plain)
+        found = [*formatted_in(plain), *_phones_in(plain)]
         for language in languages_of(text):
             if language in self._pipelines:
                 words = self._pipelines[language](_with_short_words(text, language))
                 found += [
-                    Detection(each.start_char, each.end_char, kind)
+                    Detection(each.start_char, each.end_char, "PERSON")
                     for each in words.ents
-                    if (kind := _LABELS.get(each.label_)) in self._named
+                    if each.label_ in _NAMES
                 ]
         return redacted(text, (each._replace(kind=each.kind.lower()) for each in apart(found)))
 
@@ -164,24 +117,15 @@ def _with_short_words(text: str, language: Language) -> str:
     return text if language == "zh" else _LONG_WORD.sub(lambda match: f"{match[0][:-1]} ", text)
 
 
-def _is_installed(model: str) -> bool:
-    return (model.isidentifier() and find_spec(model) is not None) or Path(model).is_dir()
-
-
 def _best_model(language: Language) -> str | None:
-    return next((model for model in MODELS[language] if _is_installed(model)), None)
+    return next((model for model in MODELS[language] if find_spec(model) is not None), None)
 
 
-def _pipelines(models: Sequence[str]) -> dict[str, Any]:
+def _pipelines() -> dict[str, Any]:
     """Return the spaCy pipeline of each language that has one."""
+    best = {language: name for language in MODELS if (name := _best_model(language))}
+    if not best:
+        return {}
     import spacy
 
-    pipelines: dict[str, Any] = {}
-    for name in models or [name for language in MODELS if (name := _best_model(language))]:
-        pipeline = spacy.load(name)
-        if pipeline.lang not in MODELS:
-            raise SettingsError(
-                f"personal: {name} reads {pipeline.lang!r}; texts are read in English and Chinese"
-            )
-        pipelines[pipeline.lang] = pipeline
-    return pipelines
+    return {language: spacy.load(name) for language, name in best.items()}

@@ -6,9 +6,8 @@ the time is linear in the text.
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import NamedTuple
 
@@ -25,13 +24,12 @@ class Format(NamedTuple):
     is_right: Callable[[str], bool]
 
 
-def formatted_in(text: str, kinds: Collection[str]) -> Iterator[Detection]:
-    """Yield what of these kinds is in a text; some may overlap."""
+def formatted_in(text: str) -> Iterator[Detection]:
+    """Yield what is in a text; some may overlap."""
     for each in FORMATS:
-        if each.kind in kinds:
-            for match in each.pattern.finditer(text):
-                if each.is_right(match["value"]):
-                    yield Detection(*match.span("value"), each.kind)
+        for match in each.pattern.finditer(text):
+            if each.is_right(match["value"]):
+                yield Detection(*match.span("value"), each.kind)
 
 
 def plain_digits(text: str) -> str:
@@ -74,14 +72,6 @@ def _has_digits(number: str) -> bool:
     return sum(map(str.isdigit, number)) >= 5
 
 
-def _is_ip(value: str) -> bool:
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        return False
-    return True
-
-
 FORMATS = (
     Format(
         "EMAIL_ADDRESS",
@@ -91,8 +81,6 @@ FORMATS = (
         ),
         bool,
     ),
-    _format("IP_ADDRESS", r"(?:\d{1,3}\.){3}\d{1,3}", _is_ip),
-    _format("IP_ADDRESS", r"(?:[0-9A-Fa-f]{1,4}:){1,7}(?::?[0-9A-Fa-f]{1,4}){1,7}", _is_ip),
     _standard("CN_ID_CARD", rf"[1-9](?:{_SEP}\d){{16}}{_SEP}[\dXx]", "cn.ric", compact=True),
     # UnionPay's have up to 19 digits; Mastercard's begin with 2 too.
     _standard(

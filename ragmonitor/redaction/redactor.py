@@ -70,18 +70,15 @@ class Redactor:
     def __init__(
         self,
         redactions: Sequence[str | Redact] = ("secrets",),
-        *,
-        personal: PersonalData | None = None,
     ) -> None:
         """Check what is asked for.
 
         Args:
             redactions: Names of the built-in ones, and functions of the application's, which are
                 called with every text.
-            personal: How personal data are found, if `redactions` has `personal`.
 
         Raises:
-            SettingsError: There is no such redaction, or a model for it is not installed.
+            SettingsError: There is no such redaction.
             MissingExtraError: What it needs is not installed.
         """
         own = [each for each in redactions if not isinstance(each, str)]
@@ -94,8 +91,7 @@ class Redactor:
         self._secrets = "secrets" in redactions
         self._steps: list[Redact] = []
         if "personal" in redactions:
-            if personal is None:
-                raise SettingsError("redaction: `personal` needs personal=PersonalData(entities)")
+            personal = PersonalData()
             personal.check()
             self._steps.append(personal)
         self._steps += own

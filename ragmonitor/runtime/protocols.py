@@ -184,14 +184,5 @@ class TraceExporter(Exporter, Protocol):
         ...
 
 
-Cost = Callable[[Interaction], float | None]
-"""The cost of an answer's model calls, in US dollars; None: it is not known."""
-
-
-def unknown_cost(_: Interaction) -> float | None:
-    """Stand in for prices where nobody knows any."""
-    return None
-
-
 Clock = Callable[[], float]
 """Seconds, from any origin, never going back: `time.monotonic`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.stats.sums import BINS, NOTHING, Outcome, bin_of
@@ -114,18 +114,10 @@ class Predictions:
             merge(sums, wanted)
         self._calibrations = {signal: Calibration(row) for signal, row in sums.items()}
 
-    def expected(self, signals: Iterable[str], features: Mapping[str, float]) -> dict[str, Outcome]:
-        """Return what to expect of each signal of an answer.
-
-        Args:
-            signals: Those that are watched.
-            features: What the built-in judge says of it.
-        """
-        known = self._calibrations
-        return {
-            signal: known[signal].expected(features.get(signal)) if signal in known else NOTHING
-            for signal in signals
-        }
+    def expected(self, signal: str, feature: float | None) -> Outcome:
+        """Return what to expect of a signal of an answer, by what the built-in judge says of it."""
+        known = self._calibrations.get(signal)
+        return NOTHING if known is None else known.expected(feature)
 
     def is_fitted(self, signal: str) -> bool:
         """Return whether what the built-in judge says of a signal means something."""

@@ -20,6 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from ragmonitor.cli.drivers import GROUP
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.semconv.metrics import TABLE
+from ragmonitor.settings import Settings
 from tests.support.prometheus_server import free_port, require_binary
 from tests.support.scripts import ROOT
 from tests.support.waiting import until
@@ -86,7 +87,7 @@ def judged(url: str) -> float:
 @pytest.fixture(scope="module")
 def described() -> Iterator[dict[str, str]]:
     """Return the type of everything that the endpoint may ever serve."""
-    exporter = PrometheusExporter("x", serve=False)
+    exporter = PrometheusExporter(Settings.load(service="x", server=False))
     families = exporter.registry.collect()
     yield {family.name: family.type for family in families}
     exporter.close()

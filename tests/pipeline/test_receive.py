@@ -61,8 +61,8 @@ def test_spans_without_ids_are_rejected_and_the_rest_is_taken() -> None:
 @pytest.mark.slow
 def test_a_full_receiver_has_senders_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """429 with Retry-After; a real exporter that got it sends again, and nothing is lost."""
-    monkeypatch.setattr("ragmonitor.receive.receiver.MAX_TRACES", 10)
-    monkeypatch.setattr("ragmonitor.receive.receiver.QUIET_S", 1.0)
+    monkeypatch.setattr("ragmonitor.receive.open_traces.MAX_TRACES", 10)
+    monkeypatch.setattr("ragmonitor.receive.http_receiver.QUIET_S", 1.0)
     with receiving() as receiver:
         for trace in range(2, 12):
             receiver.take(root(trace=trace))

@@ -100,7 +100,7 @@ def test_a_clean_end_leaves_nothing_to_the_next(topic: Topic) -> None:
 
 def test_without_room_the_topic_waits(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is refused, and nothing is lost: it is read when there is room again."""
-    monkeypatch.setattr("ragmonitor.receive.receiver.MAX_TRACES", 10)
+    monkeypatch.setattr("ragmonitor.receive.open_traces.MAX_TRACES", 10)
     with reading(topic) as receiver:
         topic.put(*(body(trace) for trace in range(1, 31)))
         seen: set[str] = set()

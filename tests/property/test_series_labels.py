@@ -27,6 +27,8 @@ from ragmonitor.records import (
     SpanReference,
 )
 from ragmonitor.runtime import guard
+from ragmonitor.runtime.printable import encodable
+from ragmonitor.settings import Settings
 from tests.support.prometheus_server import require_binary
 from tests.unit.export.examples import MODEL, TARGET, interaction, report, windowed
 
@@ -39,7 +41,7 @@ NASTY = ("\ud800", 'a"b}\n# EOF', "\x00\x01", "中文\\", "\r", "x" * 5000)
 def filled(text: Any) -> PrometheusExporter:
     """Return an exporter whose every label carries text of the application's."""
     judge = JudgeIdentity(name=text(), version=text(), kind=text())
-    built = PrometheusExporter(text(), version=text(), serve=False)
+    built = PrometheusExporter(Settings.load(service=encodable(text()) or "x", server=False))
     built.interaction(text(), text())
     built.dropped(text())
     built.breaker(text(), "open")
@@ -109,7 +111,7 @@ def test_promtool_reads_what_the_application_put_into_labels() -> None:
 
 def test_labels_that_are_no_text_are_shown_as_text() -> None:
     """An application that gives a number where a name belongs keeps its series."""
-    built = PrometheusExporter("shop", serve=False)
+    built = PrometheusExporter(Settings.load(service="shop", server=False))
     built.interaction(7, None)  # type: ignore[arg-type]
     text = generate_latest(built.registry).decode()
     assert 'ragmonitor_interactions_total{framework="7",service="shop",status="None"} 1.0' in text
@@ -134,7 +136,7 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
 )
 def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None:
     """It is counted as an error of ours, and what stands after it is shown."""
-    built = PrometheusExporter("shop", serve=False)
+    built = PrometheusExporter(Settings.load(service="shop", server=False))
     good = GaugeValue(
         name="ragmonitor_anchor_flip_rate", value=3.0, labels=(("judge", MODEL.name),)
     )

@@ -185,7 +185,7 @@ def _request(data: bytes) -> None:
 def _otlp(data: bytes) -> None:
     kind = JSON if data[:1] in (b"{", b"[") else PROTOBUF
     packing = "gzip" if data[:2] == b"\x1f\x8b" else ""
-    request_of(data, content_type=kind, encoding=packing, max_bytes=20 * 2**20)
+    request_of(data, content_type=kind, encoding=packing)
 
 
 def _feedback(data: bytes) -> None:

@@ -15,6 +15,7 @@ from ragmonitor.export import Langfuse, OtelExporter, Phoenix
 from ragmonitor.goldens.asking import AskFailedError, HttpAsk
 from ragmonitor.incidents.notices import Notifier
 from ragmonitor.runtime.errors import InputError
+from ragmonitor.settings import Settings
 from tests.support.incidents import described
 from tests.support.scoring_server import Fault, ScoringServer
 from tests.unit.export.examples import TARGET, interaction, report
@@ -31,7 +32,7 @@ def _scores(exporter: Phoenix | Langfuse) -> None:
 def _spans(url: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
-        exporter = OtelExporter("shop")
+        exporter = OtelExporter(Settings.load())
         exporter.emit(interaction(), [])
         assert not exporter.flush(10)
         exporter.close()

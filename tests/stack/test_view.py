@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.feedback import JoinedFeedback, feedback_of
+from ragmonitor.settings import Settings
 from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
 from tests.unit.export.examples import (
@@ -187,17 +188,24 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
 class Shown:
     """A page that is served, and what fills it."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(
+        self, content: str = "all", token: str | None = None, incidents: Any = None
+    ) -> None:
         self.clock = ManualClock()
         self.now = ManualClock(1_795_000_100.0)
         self.view = View(
-            SERVICE,
+            Settings.load(
+                service=SERVICE,
+                content=content,
+                server={"ui_trace_url": TRACES, "token": token},
+            ),
             builtin="builtin",
+            judge=MODEL.name,
             clock=self.clock,
             now=self.now,
-            **{"judge": MODEL.name, "trace_url": TRACES, **options},
+            incidents=incidents,
         )
-        self.exporter = PrometheusExporter("shop", port=0, pages=self.view)
+        self.exporter = PrometheusExporter(Settings.load(server={"port": 0}), pages=self.view.reply)
         self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
         self.base = str(self.exporter.url).removesuffix("/metrics")
 
@@ -376,12 +384,12 @@ class Story:
         listed = {"id": "i-1", "opened_s": 1.0, "closed_s": None, "en": "It rose", "zh": "上升"}
         return [{**listed, "cause": {"kind": "document", "name": "d7.md"}}]
 
-    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+    def reply(self, name: str, query: Mapping[str, str]) -> Reply | None:
         text = (
             "# What \\*moved\\*\n\n**Named:** d7.md [i-3](<../#answer=i-3>)\n\n> a quote\n\n"
             f"- one\n- two\n\n| a | b |\n| --- | --- |\n| {SCRIPT} | 2 |\n"
         )
-        known = name in ("incidents/i-1.md", "incidents/i-1.json")
+        known = name == "incidents/i-1.md"
         return Reply(status=200, body=text.encode()) if known else None
 
 

@@ -199,13 +199,13 @@ class Scene:
             self.journal,
             **{
                 "service": "shop",
-                "explain": explain,
                 "policy": ContentPolicy(content=content),
                 "notices": self.notices,
                 "now": lambda: self.now_s,
             }
             | options,
         )
+        self.keeper.explain = explain
 
     def alarm(self, event: AlarmEvent) -> None:
         """Announce an alarm, and show the numbers of then."""

@@ -17,7 +17,6 @@ from opentelemetry.trace import format_trace_id
 from ragmonitor.capture.assembly import FinishedRuns, Translator
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
@@ -56,9 +55,8 @@ class FinishedTree(FinishedRuns):
         """
         self.root = root
         self.steps = steps
-        self.ancestry = Ancestry(parents)
-        self.by_id = {step.span.span_id: step for step in steps}
-        step = self.by_id.get(root.span_id)
+        by_id = {step.span.span_id: step for step in steps}
+        step = by_id.get(root.span_id)
         run = Root(
             format_trace_id(root.context.trace_id) + root.span_id,
             None,
@@ -76,7 +74,7 @@ class FinishedTree(FinishedRuns):
         super().__init__(run, self._steps)
         runs: dict[str, Run] = {root.span_id: run}
         for span_id in parents:  # from the outside in
-            each = self.by_id.get(span_id)
+            each = by_id.get(span_id)
             if each is None or each is step:
                 continue
             above = runs[span_id] = runs.get(parents[span_id], run)
@@ -86,6 +84,10 @@ class FinishedTree(FinishedRuns):
                 self.outer_chains.append(each)
         run.members.sort(key=lambda member: member.started_ns)
         self._end(run)
+
+    def inherit(self, labels: Mapping[str, Any]) -> None:
+        """Give it labels as those of a caller's context: its own go before."""
+        self._root.labels = labels
 
     @property
     def held(self) -> list[object]:
@@ -97,11 +99,6 @@ class FinishedTree(FinishedRuns):
         """Those of its frameworks that have an integration of ours."""
         scopes = (step.span.scope for step in self.steps)
         return {FRAMEWORKS[scope] for scope in scopes if scope in FRAMEWORKS}
-
-    def enclosing(self, step: Step) -> list[Step]:
-        """Return the steps around one, from the inside out."""
-        above = self.ancestry.above(step.span.span_id)
-        return [self.by_id[span_id] for span_id in above if span_id in self.by_id]
 
     def _end(self, root: Root) -> None:
         """Set when and how the interaction ended: a stream's text may come after its root's end.
@@ -138,8 +135,9 @@ def _run(step: Step, above: Run, root: Root, is_retrieval_tool: Callable[[str], 
     run.status, run.error = _ending(span)
     if kind == "retriever" and above.kind == "tool":
         above.retrieved = True
-    elif kind == "tool" and step.documents.complete and step.documents.chunks:
-        run.outputs = step.documents.chunks
+        run.details = above.inputs
+    elif kind == "tool" and step.documents:
+        run.outputs = step.documents
     elif kind == "tool" and is_retrieval_tool(run.name):
         run.outputs = step.answer or None
     waited_s = span.attributes.get(GENAI_FIRST_CHUNK)
@@ -150,7 +148,10 @@ def _run(step: Step, above: Run, root: Root, is_retrieval_tool: Callable[[str], 
 
 
 class _StepTranslator(Translator):
-    """Reads the runs of one tree: every run's `inputs` is its step."""
+    """Reads the runs of one tree: every run's `inputs` is its step.
+
+    A retriever's `details` is the step of the tool that called it.
+    """
 
     def __init__(self, tree: FinishedTree, root: Root) -> None:
         self._tree = tree
@@ -178,7 +179,7 @@ class _StepTranslator(Translator):
     def chunks(self, run: Run) -> Sequence[Chunk]:
         if isinstance(run.outputs, str):
             return (Chunk(text=run.outputs),)
-        return (run.outputs or ()) if run.kind == "tool" else self._documents(run).chunks
+        return (run.outputs if run.kind == "tool" else self._documents(run)) or ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks in the prompts, with rerankers' scores; None: there is no reranker.
@@ -186,9 +187,9 @@ class _StepTranslator(Translator):
         Where no prompt tells, these are what the last reranker left.
         """
         left = [
-            step.documents.chunks
+            step.documents
             for step in self._tree.steps
-            if step.role == "reranker" and step.documents.complete
+            if step.role == "reranker" and step.documents is not None
         ]
         if not left or root is not self._root:
             return None
@@ -236,11 +237,14 @@ class _StepTranslator(Translator):
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
-        if any(step.span.is_unread for step in self._tree.steps):
+        if any(step.is_unread for step in self._tree.steps):
             return True
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
-        if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
-            return True
+        for run in retrievers:
+            found = self._documents(run)
+            is_known = found is not None and all(chunk.text for chunk in found)
+            if not (is_known or run.error or run.inside_retriever):
+                return True
         if not any(self.query(run) for run in (self._root, *retrievers)):
             return True  # a switch hides them
         of_root = self._root.inputs
@@ -253,18 +257,15 @@ class _StepTranslator(Translator):
 
     def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""
-        documents: Documents = run.inputs.documents
-        if run.error:
-            return Documents(documents.chunks, complete=True)
-        if documents.complete or not documents.chunks or any(c.text for c in documents.chunks):
-            return documents
-        tools = (step.answer for step in self._tree.enclosing(run.inputs) if step.role == "tool")
-        text = next(tools, "")
+        found: Documents = run.inputs.documents
+        if not found or any(chunk.text for chunk in found):
+            return found
+        text = "" if run.details is None else run.details.answer
         retrievers = [r for r in self._root.members if r.kind == "retriever"]
         if not text and sum(not r.inside_retriever for r in retrievers) == 1:
             contexts = (m.inputs.context for m in reversed(self._models))
             text = next(filter(None, contexts), "")
-        return Documents(_with_texts(documents.chunks, text), complete=True) if text else documents
+        return _with_texts(found, text) if text else found
 
     @cached_property
     def _models(self) -> list[Run]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents
+from ragmonitor.capture.span_readers.texts import Documents
 from ragmonitor.records import Message, Usage
 from ragmonitor.runtime.guard import record_error
 
@@ -41,8 +41,8 @@ class Step:
     """The question that a root or a retriever was given."""
     variable: str = ""
     """The question, where a model's prompt names it apart."""
-    documents: Documents = UNKNOWN_DOCUMENTS
-    """What a retriever, reranker or tool gave."""
+    documents: Documents = None
+    """What a retriever, reranker or tool gave; texts that are not said are empty."""
     prompt: tuple[Message, ...] = ()
     """What a model was asked; empty if not said, or not all of it."""
     context: str = ""
@@ -58,28 +58,30 @@ class Step:
     is_engine: bool = False
     """As a root it answers questions, even where no span shows a model."""
     is_read: bool = False
+    is_unread: bool = False
+    """Something in its span could not be read, by a fault of ours."""
 
     def filled(self) -> Step:
-        """Return the step with its texts; what cannot be read is noted on the span."""
+        """Return the step with its texts."""
         if not self.is_read:
             self.is_read = True
             try:
                 self.dialect.fill(self)
             except Exception as error:  # noqa: BLE001 - anybody's attributes
                 record_error("capture", error)
-                self.span.note_unread()
+                self.is_unread = True
         return self
 
 
 def step_of(span: SpanRecord, dialect: Dialect) -> Step:
     """Return the step that a span stands for; the same one each time."""
     step: Step | None = span.memo.get("step")
-    if step is None or step.span is not span:
+    if step is None:
         step = span.memo["step"] = Step(span=span, dialect=dialect, name=span.name)
         try:
             step.role = dialect.role(span)
             step.name = dialect.name(span)
         except Exception as error:  # noqa: BLE001 - as above
             record_error("capture", error)
-            span.note_unread()
+            step.is_unread = True
     return step

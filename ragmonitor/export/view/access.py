@@ -9,6 +9,8 @@ from email.message import Message
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 
+from pydantic import SecretStr
+
 Refusal = Literal["host", "token"]
 """`host`: the `Host` header has another name than loopback's; `token`: it is missing or wrong."""
 
@@ -34,9 +36,9 @@ class Access:
     a cookie is sent only to the name that set it.
     """
 
-    def __init__(self, token: str | None = None) -> None:
+    def __init__(self, token: SecretStr | None = None) -> None:
         """Take the token; None: there is none."""
-        self._token = None if token is None else token.encode()
+        self._token = None if token is None else token.get_secret_value().encode()
         digest = hmac.digest(self._token or b"", _COOKIE_OF, hashlib.sha256).hex()
         # Cookies are shared by the ports of a host: two applications need two names.
         self._cookie_name = f"ragmonitor_view_{digest[:8]}"

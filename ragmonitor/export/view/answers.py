@@ -97,23 +97,15 @@ class Kept:
 class Answers:
     """Keeps the worst answers, of two equally bad ones the newer; and the newest, good or bad."""
 
-    def __init__(
-        self,
-        *,
-        content: Content,
-        lower_is_better: Collection[str] = (),
-        max_characters: int = MAX_CHARACTERS,
-    ) -> None:
+    def __init__(self, *, content: Content, lower_is_better: Collection[str] = ()) -> None:
         """Keep nothing yet.
 
         Args:
             content: Whether texts may be shown at all.
             lower_is_better: Evaluators whose 1 is bad.
-            max_characters: Of all that are kept together.
         """
         self._shows = content == "all"
         self._lower_is_better = frozenset(lower_is_better)
-        self._max_characters = max_characters
         self._kept: dict[str, Kept] = {}
         """By the interaction's id."""
         self._same: dict[tuple[str, str], str] = {}
@@ -228,7 +220,7 @@ class Answers:
             bad = [each for each in self._kept.values() if each.rank[0]]
             if len(bad) > MAX_WORST:
                 victims = bad
-            elif len(self._kept) - len(bad) > MAX_NEWEST or self.characters > self._max_characters:
+            elif len(self._kept) - len(bad) > MAX_NEWEST or self.characters > MAX_CHARACTERS:
                 victims = list(self._kept.values())
             else:
                 return
@@ -281,14 +273,7 @@ class Answers:
             entry["question"] = _cut(interaction.query, MAX_TEXT)
             entry["answer"] = marked(interaction.answer, sentences)
         else:
-            entry["verdicts"] = [
-                {
-                    "verdict": each.verdict.value,
-                    "severity": each.finding,
-                    "reasons": policy.reasons(each),
-                }
-                for each in sentences[:100]
-            ]
+            entry["verdicts"] = list(map(policy.sentence, sentences[:100]))
         return entry
 
 
@@ -314,20 +299,15 @@ def _cut(text: str, length: int) -> str:
 def _chunks(report: Report, *, shows: bool) -> list[dict[str, Any]]:
     """Return the chunks that belong beside the answer.
 
-    First those that bad sentences speak of, then those that others rest on, then by relevance.
+    First those that bad sentences speak of, then those that others rest on, then the rest.
     """
     chunks, sentences = report.interaction.chunks, _sentences(report)
     relevance = (report.assessment.chunk_relevance if report.assessment is not None else None) or ()
     bad = [sentence for sentence in sentences if is_unsupported(sentence)]
-    contradicted = {position for sentence in bad for position in sentence.chunks}
-    cited = {position for sentence in sentences for position in sentence.chunks}
-
-    def order(position: int) -> tuple[bool, bool, float]:
-        relevant = relevance[position] if position < len(relevance) else 0.0
-        return position not in contradicted, position not in cited, -relevant
-
+    named = (position for of in (bad, sentences) for each in of for position in each.chunks)
+    order = dict.fromkeys((*named, *range(len(chunks))))
     entries = []
-    for position in sorted(range(len(chunks)), key=order)[:MAX_CHUNKS]:
+    for position in [each for each in order if each < len(chunks)][:MAX_CHUNKS]:
         chunk = chunks[position]
         entry: dict[str, Any] = {
             "position": position,
@@ -375,8 +355,8 @@ def _tokens(text: str) -> list[str]:
 def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, Any]]:
     """Return the answer in consecutive pieces, each with its verdict.
 
-    A piece without a sentence has no verdict. An unsupported sentence has `parts` in place of the
-    text, each with whether it is among the unsupported words. `cut` counts the characters that a
+    A piece without a sentence has no verdict. An unsupported sentence has `parts`, too, each with
+    whether it is among the unsupported words. `cut` counts the characters that a
     long answer has beyond the last piece.
     """
     pieces: list[dict[str, Any]] = []
@@ -386,25 +366,14 @@ def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, 
         if start < end:
             if reached < start:
                 pieces.append({"text": shown[reached:start]})
-            pieces.append(_piece(shown[start:end], sentence))
+            text, piece = shown[start:end], ContentPolicy().sentence(sentence)
+            if is_unsupported(sentence):
+                piece["parts"] = parts(text, sentence.words[:MAX_WORDS])
+            pieces.append(piece | {"text": text})
             reached = end
     if reached < len(shown):
         pieces.append({"text": shown[reached:]})
     return pieces if shown == answer else [*pieces, {"cut": len(answer) - len(shown)}]
-
-
-def _piece(text: str, sentence: SentenceVerdict) -> dict[str, Any]:
-    piece: dict[str, Any] = {
-        "verdict": sentence.verdict.value,
-        "chunks": list(sentence.chunks[:10]),
-    }
-    if not is_unsupported(sentence):
-        return piece | {"text": text}
-    return piece | {
-        "severity": sentence.finding,
-        "reasons": list(sentence.reasons),
-        "parts": parts(text, sentence.words[:MAX_WORDS]),
-    }
 
 
 def parts(text: str, words: Iterable[str]) -> list[tuple[str, bool]]:

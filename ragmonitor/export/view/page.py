@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from email.message import Message
 from functools import cache
 from importlib import resources
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, quote, urlsplit
 
-from ragmonitor.export.content import Content, package_version
+from ragmonitor.export.content import package_version
 from ragmonitor.export.server import Reply, json_reply
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
@@ -20,6 +20,7 @@ from ragmonitor.export.view.numbers import shown
 from ragmonitor.records import FAILURES, Report, Snapshot, Unscored
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Clock, Exporter
+from ragmonitor.settings import Settings
 
 PATH: Final = "/ragmonitor/"
 INCIDENTS: Final = "incidents/"
@@ -80,7 +81,7 @@ class OtherPages(Protocol):
         """Return what this page lists of them."""
         ...
 
-    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+    def reply(self, name: str, query: Mapping[str, str]) -> Reply | None:
         """Return what is at a name below `PATH`; None: nothing."""
         ...
 
@@ -93,15 +94,11 @@ class View(Exporter):
 
     def __init__(
         self,
-        service: str,
+        settings: Settings,
         *,
         builtin: str,
         judge: str | None = None,
         lower_is_better: Collection[str] = (),
-        content: Content = "all",
-        token: str | None = None,
-        trace_url: str = "",
-        version: str = "",
         incidents: OtherPages | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
@@ -109,32 +106,28 @@ class View(Exporter):
         """Begin with nothing to show.
 
         Args:
-            service: Whose answers these are.
+            settings: Whose answers these are, what may be shown of them, and to whom.
             builtin: Name of the judge that scores every answer.
             judge: Name of the judge that scores a sample; None: there is none.
             lower_is_better: Evaluators whose 1 is bad.
-            content: Questions, answers and chunks are shown under `all` only.
-            token: What a browser must show; None: no authentication for local clients.
-            trace_url: Where traces are to be seen, with `{trace_id}` in it; empty: nowhere.
-            version: The service's own version.
             incidents: The incidents' pages; None: there are none.
             clock: For the spacing of the history.
             now: Seconds since the epoch.
         """
         self._judge = judge
-        self._content: Content = content
-        self._access = Access(token)
+        self._content = settings.content.shown
+        self._access = Access(settings.server.token)
         self._incidents = incidents
         self._clock = clock
         self._now = now
         self._constant = {
-            "service": service,
-            "service_version": version,
+            "service": settings.service,
+            "service_version": settings.service_version,
             "version": package_version(),
-            "content": content,
+            "content": self._content,
             "judge": judge,
             "builtin": builtin,
-            "trace_url": trace_url or None,
+            "trace_url": settings.server.ui_trace_url,
         }
         self._lock = threading.Lock()
         self._started_s = self._now()
@@ -142,7 +135,7 @@ class View(Exporter):
         self._spent_usd = 0.0
         self._failed = 0
         self._failure: dict[str, Any] = {}
-        self._answers = Answers(content=content, lower_is_better=lower_is_better)
+        self._answers = Answers(content=self._content, lower_is_better=lower_is_better)
         self._history = History()
         self._snapshot = Snapshot()
         self._shown = shown(self._snapshot, judge=self._judge)
@@ -221,28 +214,24 @@ class View(Exporter):
         if refusal is not None:
             return _refused(refusal)
         name = parsed.path.removeprefix(PATH) or "index.html"
-        return self._named(name, {key: values[0] for key, values in query.items()}, query)
+        return self._named(name, {key: values[0] for key, values in query.items()})
 
-    def _named(
-        self, name: str, first: Mapping[str, str], query: Mapping[str, Sequence[str]]
-    ) -> Reply | None:
+    def _named(self, name: str, query: Mapping[str, str]) -> Reply | None:
         stem, _, kind = name.rpartition(".")
         if name == "state.json":
-            return _json(self.state(signal=first.get("signal", "")))
+            return _json(self.state(signal=query.get("signal", "")))
         if name == "answers.json":
-            return _json(self.answers(first))
+            return _json(self.answers(query))
         view = self._snapshot.views.get(stem) if kind == "json" else None
         if view is not None:
             return _json(view)
-        if kind in _TYPES and "/" not in name and _files().joinpath(name).is_file():
-            return _ok(_TYPES[kind], _file(name))
-        if self._incidents is None:
-            return None
+        if self._incidents is None or name in _files():
+            return _files().get(name)
         id_ = name.removeprefix(INCIDENTS)
         if id_ != name and id_ and "." not in id_:  # an incident is shown within this page
-            if self._incidents.reply(f"{name}.json", query) is None:
+            if self._incidents.reply(f"{name}.md", query) is None:
                 return None
-            words = f"&lang={first['lang']}" if first.get("lang") in ("en", "zh") else ""
+            words = f"&lang={query['lang']}" if query.get("lang") in ("en", "zh") else ""
             into = f"../#incident={quote(id_)}{words}"
             return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
         return self._incidents.reply(name, query)
@@ -307,20 +296,19 @@ def _json(value: Any) -> Reply:
     return json_reply(value, headers=SAFE_HEADERS)
 
 
-def _ok(content_type: str, body: bytes) -> Reply:
-    return Reply(status=200, content_type=content_type, body=body, headers=SAFE_HEADERS)
-
-
 def _refused(refusal: Refusal) -> Reply:
     status, text = _REFUSALS[refusal]
     headers = SAFE_HEADERS if status != 401 else (*SAFE_HEADERS, ("WWW-Authenticate", "Bearer"))
     return Reply(status=status, body=text.encode(), headers=headers)
 
 
-def _files() -> resources.abc.Traversable:
-    return resources.files("ragmonitor.export.view").joinpath("files")
-
-
 @cache
-def _file(name: str) -> bytes:
-    return _files().joinpath(name).read_bytes()
+def _files() -> Mapping[str, Reply]:
+    """Return the page's own files by name."""
+    return {
+        each.name: Reply(
+            status=200, content_type=kind, body=each.read_bytes(), headers=SAFE_HEADERS
+        )
+        for each in resources.files("ragmonitor.export.view").joinpath("files").iterdir()
+        if (kind := _TYPES.get(each.name.rpartition(".")[2]))
+    }

@@ -8,17 +8,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export.batcher import Limits
+from ragmonitor.export import batcher
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.runtime.protocols import ExportContext
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until
 
-QUICK = Limits(linger_s=0.01)
 PATH = "/records"
 
 
@@ -47,9 +45,9 @@ class Numbers(PostingExporter):
 class Posting:
     """An exporter of numbers, and what it counted as lost."""
 
-    def __init__(self, url: str, limits: Limits = QUICK) -> None:
+    def __init__(self, url: str) -> None:
         self.lost: Counter[str] = Counter()
-        self.poster = Numbers(url, limits=limits)
+        self.poster = Numbers(url)
         self.poster.configure(ExportContext(lost=self._count))
 
     def _count(self, reason: str, n: int) -> None:
@@ -58,6 +56,11 @@ class Posting:
     def put(self, *numbers: int) -> None:
         for number in numbers:
             self.poster.put(number)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batcher, "LINGER_S", 0.01)
 
 
 @pytest.fixture
@@ -73,9 +76,13 @@ def posting(server: Takes) -> Iterator[Posting]:
     made.poster.close()
 
 
-def test_a_batch_is_bounded_in_records_and_bytes(server: Takes) -> None:
+def test_a_batch_is_bounded_in_records_and_bytes(
+    server: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Servers refuse bodies that are too long."""
-    posting = Posting(server.url, replace(QUICK, max_batch_items=4, max_batch_bytes=7))
+    monkeypatch.setattr(batcher, "BATCH_ITEMS", 4)
+    monkeypatch.setattr(batcher, "BATCH_BYTES", 7)
+    posting = Posting(server.url)
     posting.put(*range(6), *range(100, 103))
     assert posting.poster.flush(10)
     batches = server.numbers()
@@ -146,11 +153,14 @@ def test_a_refusal_is_not_repeated(
     assert told in caplog.text
 
 
-@pytest.mark.parametrize("limits", [Limits(max_items=5), Limits(max_bytes=5)])
-def test_what_finds_no_room_is_counted(server: Takes, limits: Limits) -> None:
+@pytest.mark.parametrize("limit", ["MAX_ITEMS", "MAX_BYTES"])
+def test_what_finds_no_room_is_counted(
+    server: Takes, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that is away for long costs scores and no memory."""
     server.always(Fault(hangs=True))
-    posting = Posting(server.url, replace(limits, linger_s=0.01))
+    monkeypatch.setattr(batcher, limit, 5)
+    posting = Posting(server.url)
     posting.put(0)
     until("the first is under way", lambda: server.requests)
     posting.put(*range(1, 9))
@@ -162,9 +172,10 @@ def test_what_finds_no_room_is_counted(server: Takes, limits: Limits) -> None:
     posting.poster.close()
 
 
-def test_what_waits_at_the_end_is_counted(server: Takes) -> None:
+def test_what_waits_at_the_end_is_counted(server: Takes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing without a flush loses records, and says how many; later ones too."""
-    posting = Posting(server.url, replace(QUICK, linger_s=30.0))
+    monkeypatch.setattr(batcher, "LINGER_S", 30.0)
+    posting = Posting(server.url)
     posting.put(1, 2)
     posting.poster.close()
     posting.put(3)
@@ -193,9 +204,12 @@ def test_without_threads_a_flush_sends_itself(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_sends_its_own_records_only(server: Takes) -> None:
+def test_a_forked_child_sends_its_own_records_only(
+    server: Takes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its thread starts anew, and what its parent has waiting arrives once."""
-    posting = Posting(server.url, replace(QUICK, linger_s=30.0))
+    monkeypatch.setattr(batcher, "LINGER_S", 30.0)
+    posting = Posting(server.url)
     posting.put(1)
     child = os.fork()
     if child == 0:

@@ -9,6 +9,7 @@ from email.message import Message
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from ragmonitor.export.feedback_intake import PATH, FeedbackIntake
 from ragmonitor.export.server import MAX_BODY_BYTES, HttpServer, Reply
@@ -56,7 +57,7 @@ def test_what_is_no_feedback_is_refused_with_the_reason(taken: Taken, body: byte
 
 
 def test_with_a_token_nobody_speaks_without_it(taken: Taken) -> None:
-    intake = FeedbackIntake(taken, token=TOKEN)
+    intake = FeedbackIntake(taken, token=SecretStr(TOKEN))
     assert sent(intake, GOOD).status == 401
     assert sent(intake, GOOD, Authorization="Bearer another token").status == 401
     assert sent(intake, GOOD, Authorization=f"Bearer {TOKEN}").status == 202
@@ -64,7 +65,7 @@ def test_with_a_token_nobody_speaks_without_it(taken: Taken) -> None:
 
 def test_a_website_is_refused_unless_it_shows_the_token(taken: Taken) -> None:
     assert sent(FeedbackIntake(taken), GOOD, Origin=ORIGIN).status == 403
-    intake = FeedbackIntake(taken, token=TOKEN)
+    intake = FeedbackIntake(taken, token=SecretStr(TOKEN))
     assert sent(intake, GOOD, Origin=ORIGIN).status == 401
     assert sent(intake, GOOD, Origin=ORIGIN, Authorization=f"Bearer {TOKEN}").status == 202
 

@@ -29,6 +29,7 @@ from ragmonitor.records import (
     SamplingDecision,
     Scored,
 )
+from ragmonitor.settings import Settings
 from tests.support.certificates import make_certificates
 from tests.support.otlp_receiver import otlp_receiver
 from tests.support.scoring_server import FakePhoenix, Fault
@@ -48,10 +49,14 @@ from tests.unit.export.examples import (
 NOW = BEGAN + 10 * SECOND
 
 
+def settings(content: str | None = "all", **options: Any) -> Settings:
+    return Settings.load(**{"service": "shop", "content": content, **options})
+
+
 class Emitted:
     """An exporter and what came out of it."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, content: str | None = "all", **options: Any) -> None:
         self._spans = InMemorySpanExporter()
         self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
         tracers = TracerProvider(sampler=options.pop("sampler", None), shutdown_on_exit=False)
@@ -59,7 +64,7 @@ class Emitted:
         loggers = LoggerProvider(shutdown_on_exit=False)
         loggers.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
         self.exporter = OtelExporter(
-            "shop",
+            settings(content),
             tracer_provider=tracers,
             logger_provider=loggers,
             clock_ns=lambda: NOW,
@@ -187,7 +192,7 @@ class TestEnvironment:
     ) -> None:
         """Without provider and endpoint nothing is emitted, and nothing said about it."""
         with caplog.at_level(logging.DEBUG):
-            exporter = OtelExporter("shop")
+            exporter = OtelExporter(settings())
             assert exporter.emit(interaction(), [report()]) is None
             exporter.export(late_report())
             assert exporter.flush(0.1)
@@ -213,7 +218,7 @@ class TestEnvironment:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
         monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-        exporter = OtelExporter("shop")
+        exporter = OtelExporter(settings())
         assert exporter.emit(interaction(), []) is None
         assert exporter.emit(interaction(), []) is None
         assert ["http/protobuf" in record.message for record in caplog.records] == [True]
@@ -231,7 +236,7 @@ def test_a_provider_of_the_application_is_flushed_and_never_shut_down() -> None:
         def shutdown(self) -> None:
             calls.append("shutdown")
 
-    exporter = OtelExporter("shop", tracer_provider=Watched(shutdown_on_exit=False))
+    exporter = OtelExporter(settings(), tracer_provider=Watched(shutdown_on_exit=False))
     exporter.emit(interaction(), [])
     assert exporter.flush(1.0)
     exporter.close()
@@ -249,7 +254,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OtelExporter, Fak
     with FakePhoenix() as server:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
         lost: Counter[str] = Counter()
-        exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
+        exporter = OtelExporter(settings(), lost=lambda reason, n: lost.update({reason: n}))
         yield exporter, server, lost
         exporter.close()
 
@@ -274,7 +279,7 @@ def test_spans_that_a_collector_takes_in_part_are_counted(monkeypatch: pytest.Mo
         receiver.refuses = 2
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
         lost: Counter[str] = Counter()
-        exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
+        exporter = OtelExporter(settings(), lost=lambda reason, n: lost.update({reason: n}))
         exporter.emit(interaction(), [])
         assert not exporter.flush(5)
         exporter.close()
@@ -308,7 +313,7 @@ def test_a_collector_is_trusted_by_the_certificate_that_is_named(
         for authority, paths in (("", []), (str(made.authority), ["/v1/traces"])):
             monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", authority)
             monkeypatch.setattr("ragmonitor.export.posting.RETRIES", 0)
-            exporter = OtelExporter("shop")
+            exporter = OtelExporter(settings())
             exporter.emit(interaction(), [])
             exporter.flush(5)
             exporter.close()
@@ -321,7 +326,7 @@ def test_a_trace_is_sampled_as_its_callers_was(
 ) -> None:
     """A trace that is left out says so to who reads it."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-    exporter = OtelExporter("shop")
+    exporter = OtelExporter(settings())
     target = exporter.emit(interaction(caller=replace(CALLER, sampled=kept)), [])
     exporter.close()
     assert target is not None
@@ -336,7 +341,7 @@ def test_the_environment_names_the_service_and_may_leave_logs_out(
     monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
     with otlp_receiver() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
-        exporter = OtelExporter("客服", version="7")
+        exporter = OtelExporter(settings(service="客服", service_version="7"))
         target = exporter.emit(interaction(caller=CALLER), [report()])
         exporter.export(late_report(target=target))
         assert exporter.flush(5)

@@ -22,6 +22,7 @@ from ragmonitor.records import (
     Unscored,
 )
 from ragmonitor.runtime import guard
+from ragmonitor.settings import Settings
 from tests.unit.export.examples import (
     MODEL,
     TARGET,
@@ -34,8 +35,8 @@ from tests.unit.export.examples import (
 HOUR: Final = "1h"
 
 
-def exporter(**options: Any) -> PrometheusExporter:
-    return PrometheusExporter("shop", **{"serve": False, **options})
+def exporter(**server: Any) -> PrometheusExporter:
+    return PrometheusExporter(Settings.load(service="shop", server={"enabled": False, **server}))
 
 
 def refresh(built: PrometheusExporter, **state: Any) -> None:
@@ -104,9 +105,10 @@ def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
     assert sample(built, "score_mean", **labels) is None
 
 
-def test_labels_are_bounded() -> None:
+def test_labels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the cap, new values are `other` and old ones stay what they were."""
-    labels = Labels(max_values=2)
+    monkeypatch.setattr("ragmonitor.export.instruments.MAX_LABEL_VALUES", 2)
+    labels = Labels()
     given = [labels.value("framework", name) for name in ("a", "b", "c", "a", "d")]
     assert given == ["a", "b", "other", "a", "other"]
 
@@ -116,7 +118,7 @@ def test_a_taken_port_is_told_once_with_its_remedy(caplog: pytest.LogCaptureFixt
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        built = exporter(serve=True, port=holder.getsockname()[1])
+        built = exporter(enabled=True, port=holder.getsockname()[1])
         refresh(built)
         refresh(built)
     messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
@@ -130,7 +132,7 @@ def test_a_port_that_comes_free_is_taken_over() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        built = exporter(serve=True, port=holder.getsockname()[1])
+        built = exporter(enabled=True, port=holder.getsockname()[1])
         refresh(built)
         assert built.url is None
     refresh(built)

@@ -15,12 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, Gauge
 
 from ragmonitor.export import server as servers
-from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.server import MAX_CONNECTIONS, HttpServer, Reply
 from ragmonitor.runtime import guard
 
@@ -157,54 +153,6 @@ def test_what_is_no_request_is_told_so_and_counted(
     assert served.rejected == {reason: 1}
     assert guard.errors == before
     assert caplog.records == []
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[Endpoint]:
-    registry = CollectorRegistry(auto_describe=True)
-    Gauge("temperature", "of something", registry=registry).set(1)
-    built = Endpoint(
-        registry,
-        host="127.0.0.1",
-        port=0,
-        shared=False,
-        state=dict,
-    )
-    built.open()
-    yield built
-    built.close()
-
-
-def ask(endpoint: Endpoint, request: bytes) -> bytes:
-    assert endpoint.url is not None
-    port = int(endpoint.url.rsplit(":", 1)[1].removesuffix("/metrics"))
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
-        client.sendall(request)
-        client.shutdown(socket.SHUT_WR)
-        return received(client)
-
-
-ACCEPTED = st.text(st.sampled_from("application/openmetrics-text,;=version10.escaping \tqé"))
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    target=st.text(st.characters(codec="latin-1", exclude_characters=" \r\n"), max_size=40),
-    accept=ACCEPTED | st.text(st.characters(codec="latin-1", exclude_characters="\r\n")),
-    encoding=st.sampled_from(["gzip", "gzip;q=0", "", "x,gzip"]),
-    raw=st.none() | st.binary(max_size=200),
-)
-def test_no_request_is_an_error_of_ours(
-    endpoint: Endpoint, target: str, accept: str, encoding: str, raw: bytes | None
-) -> None:
-    """Whatever bytes come, there is a reply, and the monitoring has no error."""
-    before = Counter(guard.errors)
-    head = f"GET /{target} HTTP/1.1\r\nAccept: {accept}\r\nAccept-Encoding: {encoding}\r\n\r\n"
-    reply = ask(endpoint, head.encode("latin-1") if raw is None else raw)
-    if raw is None:
-        assert reply.startswith(b"HTTP/1.0 ")
-    assert b" 500 " not in reply.partition(b"\r\n")[0]
-    assert guard.errors == before
 
 
 def test_without_threads_the_connection_is_closed_and_counted(

@@ -8,10 +8,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragmonitor.export.content import ContentPolicy
 from ragmonitor.export.span_attributes import retrieval_attributes, root_attributes
 from ragmonitor.records import Chunk, Retrieval
 from tests.unit.export.examples import LEXICAL, MODEL, interaction, report
 
+ALL = ContentPolicy()
 texts = st.text(st.characters(), max_size=20)
 numbers = st.one_of(st.none(), st.floats())
 
@@ -30,7 +32,7 @@ def test_any_text_and_any_number_can_be_encoded(
         chunks=tuple(chunks), attributes=own, query=query, answer=answer, retrievals=()
     )
     step = Retrieval(query=query, chunks=tuple(chunks), started_ns=0, ended_ns=1)
-    for attributes in (root_attributes(given_, [report()]), retrieval_attributes(step)):
+    for attributes in (root_attributes(given_, [report()], ALL), retrieval_attributes(step, ALL)):
         for name, value in attributes.items():
             name.encode()
             str(value).encode()
@@ -41,7 +43,7 @@ def test_any_text_and_any_number_can_be_encoded(
 def test_what_was_predicted_stands_beside_the_verdict():
     """Of the built-in judge's report, on the root span with the judge's own; else not at all."""
     judged = [replace(report(LEXICAL), predicted=0.25), report(MODEL)]
-    attributes = root_attributes(interaction(), judged)
+    attributes = root_attributes(interaction(), judged, ALL)
     assert attributes["ragmonitor.predicted"] == 0.25
     assert attributes["ragmonitor.judge"] == str(MODEL)
-    assert "ragmonitor.predicted" not in root_attributes(interaction(), judged[1:])
+    assert "ragmonitor.predicted" not in root_attributes(interaction(), judged[1:], ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
@@ -28,6 +28,7 @@ from ragmonitor.records import (
     Unscored,
 )
 from ragmonitor.runtime import guard
+from ragmonitor.settings import Settings
 from ragmonitor.testing import ManualClock
 from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, sums, windowed
 
@@ -41,7 +42,8 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def view(**options: Any) -> View:
     given = {"builtin": "builtin", "judge": MODEL.name, **options}
-    return View(given.pop("service", "shop"), **given)
+    told = {name: given.pop(name) for name in ("content", "server") if name in given}
+    return View(Settings.load(service="shop", **told), **given)
 
 
 def state(shown: View, **query: str) -> dict[str, Any]:
@@ -93,7 +95,9 @@ def bad(n: int, judge=MODEL, **changes: Any):
 
 @contextmanager
 def served(shown: View | None) -> Iterator[str]:
-    exporter = PrometheusExporter("shop", port=0, pages=shown)
+    exporter = PrometheusExporter(
+        Settings.load(service="shop", server={"port": 0}), pages=shown and shown.reply
+    )
     exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
     try:
         assert exporter.url is not None
@@ -262,7 +266,7 @@ def test_such_a_name_reads_no_numbers_beside_the_series():
 @pytest.mark.parametrize("path", ["/", "/ragmonitor", "/ragmonitor/"])
 def test_the_token_is_shown_once_and_becomes_a_cookie(path):
     """The page then goes on by itself, to an address without the token."""
-    with served(view(token=TOKEN)) as base:
+    with served(view(server={"token": TOKEN})) as base:
         status, headers, body = get(base, f"{path}?token={TOKEN.replace(' ', '+')}")
         assert status == 200
         assert TOKEN not in body
@@ -276,8 +280,8 @@ class _Incidents:
     def brief(self) -> list[dict[str, Any]]:
         return []
 
-    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
-        return Reply(status=200, body=b"{}") if name == "incidents/i-1.json" else None
+    def reply(self, name: str, query: Mapping[str, str]) -> Reply | None:
+        return Reply(status=200, body=b"{}") if name == "incidents/i-1.md" else None
 
 
 def test_the_address_of_an_incident_leads_into_the_page():
@@ -285,7 +289,7 @@ def test_the_address_of_an_incident_leads_into_the_page():
     with served(view(incidents=_Incidents())) as base:
         status, headers, _ = get(base, "/ragmonitor/incidents/i-1?lang=zh")
         assert (status, headers["Location"]) == (302, "../#incident=i-1&lang=zh")
-        assert get(base, "/ragmonitor/incidents/i-1.json")[0] == 200
+        assert get(base, "/ragmonitor/incidents/i-1.md")[0] == 200
         assert get(base, "/ragmonitor/incidents/i-2")[0] == 404
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.message import Message
 
 import pytest
+from pydantic import SecretStr
 
 from ragmonitor.export.view import Access, is_loopback
 
@@ -44,7 +45,7 @@ def test_without_a_token_other_names_are_refused(host):
 def test_a_bearer_is_let_in_under_any_name():
     """A proxy may have a name of its own."""
     asked = headers(Host="monitor.example", Authorization=f"Bearer {TOKEN}")
-    assert Access(TOKEN).refusal(asked) is None
+    assert Access(SecretStr(TOKEN)).refusal(asked) is None
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,12 @@ def test_a_bearer_is_let_in_under_any_name():
 )
 def test_another_authorization_is_not(given):
     """No prefix, no other scheme, nothing that is not ASCII."""
-    assert Access(TOKEN).refusal(headers(Authorization=given)) == "token"
+    assert Access(SecretStr(TOKEN)).refusal(headers(Authorization=given)) == "token"
 
 
 def test_the_cookie_lets_in_and_does_not_tell_the_token():
     """Only the server reads it, and only from its own pages."""
-    access = Access(TOKEN)
+    access = Access(SecretStr(TOKEN))
     pair, *flags = access.cookie.split("; ")
     assert access.refusal(headers(Cookie=f"other=1; {pair}")) is None
     assert TOKEN not in access.cookie
@@ -66,4 +67,4 @@ def test_the_cookie_lets_in_and_does_not_tell_the_token():
 
 def test_a_broken_cookie_is_refused():
     """And nothing is raised."""
-    assert Access(TOKEN).refusal(headers(Cookie='=;;\x00=a"')) == "token"
+    assert Access(SecretStr(TOKEN)).refusal(headers(Cookie='=;;\x00=a"')) == "token"

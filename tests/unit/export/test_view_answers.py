@@ -10,6 +10,7 @@ import pytest
 
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.view.answers import (
+    MAX_CHARACTERS,
     MAX_NEWEST,
     Answers,
     marked,
@@ -112,13 +113,13 @@ def test_a_judge_takes_the_place_of_the_builtin_one():
 
 def test_characters_are_bounded_and_judged_ones_stay_longest():
     """Long texts are cut where they are shown, and too many of them leave."""
-    kept = answers(max_characters=3_000_000)
-    long = (Chunk(text="x" * 100_000),) * 20
+    kept = answers()
+    long = (Chunk(text="x" * 100_000),) * 19
     fill(kept, [bad(0, judge=MODEL)])
     for n in range(1, 50):
         each = bad(n)
         kept.add(replace(each, interaction=replace(each.interaction, chunks=long)))
-    assert kept.characters <= 3_000_000
+    assert kept.characters <= MAX_CHARACTERS
     assert {each["basis"] for each in told(kept)} == {"judged", "builtin"}
     assert len(json.dumps(told(kept))) < 100_000
 

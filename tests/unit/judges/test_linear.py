@@ -54,6 +54,7 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "_MAX_SIMILAR", 2)
     monkeypatch.setattr(evidence, "_MAX_HELD", 4)
     monkeypatch.setattr(names, "_MAX_ACTS", 4)
+    monkeypatch.setattr(names, "_MAX_PLACES", 4)
     monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
     for module in (fields, field_reading):
         for name, low in (("MAX_SHARED", 2), ("MAX_COMPARED", 4), ("MAX_PER_CLAUSE", 4)):

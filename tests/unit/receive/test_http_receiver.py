@@ -75,7 +75,7 @@ def test_what_is_no_request_is_refused(
 
 def test_a_body_of_any_shape_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too long as sent, in chunks without an end, or once it is unpacked."""
-    monkeypatch.setattr("ragmonitor.receive.receiver.MAX_REQUEST_BYTES", 2**16)
+    monkeypatch.setattr("ragmonitor.receive.otlp_bodies.MAX_BYTES", 2**16)
     with receiving() as here:
         bomb = gzip.compress(b"\0" * 2**24)
         assert len(bomb) < 2**16

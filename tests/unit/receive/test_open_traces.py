@@ -17,14 +17,7 @@ MIB = 2**20
 
 def empty() -> OpenTraces:
     """Return a store without traces."""
-    return OpenTraces(
-        max_bytes=64 * MIB,
-        max_traces=1_000,
-        quiet_s=1.0,
-        wait_s=5.0,
-        age_s=60.0,
-        clock=ManualClock(),
-    )
+    return OpenTraces(ManualClock())
 
 
 def of_one_scope(name: str, spans: int) -> ExportTraceServiceRequest:

@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragmonitor.receive.otlp_bodies import (
     JSON,
+    MAX_BYTES,
     MAX_JSON_BRACKETS,
     MAX_PARTS,
     PROTOBUF,
@@ -18,14 +19,13 @@ from ragmonitor.receive.otlp_bodies import (
 from ragmonitor.receive.otlp_bodies import request_of as request_in
 from tests.support.receiving import answer, json_of, request_of
 
-MAX_BYTES = 20 * 2**20
 ANSWER = request_of(*answer())
 
 
 def refused(body: bytes, *, kind: str = PROTOBUF, encoding: str = "") -> int:
     """Return the status with which a body is refused."""
     with pytest.raises(UnreadableBodyError) as failure:
-        request_in(body, content_type=kind, encoding=encoding, max_bytes=MAX_BYTES)
+        request_in(body, content_type=kind, encoding=encoding)
     return failure.value.status
 
 
@@ -43,7 +43,7 @@ def test_gzip_is_unpacked_up_to_the_limit() -> None:
     assert refused(packed + packed, encoding="gzip") == 400
     assert refused(packed[:-9], encoding="gzip") == 400
     assert refused(b"no gzip", encoding="gzip") == 400
-    read = request_in(packed, content_type=PROTOBUF, encoding="gzip", max_bytes=MAX_BYTES)
+    read = request_in(packed, content_type=PROTOBUF, encoding="gzip")
     assert read == ANSWER
 
 
@@ -53,7 +53,7 @@ def test_ids_are_hexadecimal_in_json() -> None:
     (scope, *_) = value["resourceSpans"][0]["scopeSpans"]
     scope["spans"][0]["links"] = [{"traceId": "AB" * 16, "spanId": "cd" * 8}]
     body = json.dumps(value).encode()
-    read = request_in(body, content_type=JSON, encoding="", max_bytes=MAX_BYTES)
+    read = request_in(body, content_type=JSON, encoding="")
     (link,) = read.resource_spans[0].scope_spans[0].spans[0].links
     assert (link.trace_id, link.span_id) == (b"\xab" * 16, b"\xcd" * 8)
     scope["spans"][0]["traceId"] = "CvdlGRbNQ92ESOshHIAxnA=="
@@ -84,7 +84,7 @@ def field(number: int, content: bytes) -> bytes:
 def test_nesting_is_bounded() -> None:
     """In both kinds, far from what a stack holds."""
     for depth, kind, body in ((20, JSON, nested_json(20)), (20, PROTOBUF, nested_protobuf(20))):
-        read = request_in(body, content_type=kind, encoding="", max_bytes=MAX_BYTES)
+        read = request_in(body, content_type=kind, encoding="")
         assert str(read).count("array_value") == depth
     assert refused(nested_json(20_000), kind=JSON) == 400
     assert refused(nested_protobuf(200), kind=PROTOBUF) == 400

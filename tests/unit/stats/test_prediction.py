@@ -35,7 +35,7 @@ def learned(**options) -> Predictions:
 def test_a_score_that_tells_apart_predicts_and_never_falls():
     """The higher the built-in judge's value, the more is expected."""
     predictions = learned(n=800)
-    means = [predictions.expected(["s"], {"s": x / 20})["s"].value for x in range(21)]
+    means = [predictions.expected("s", x / 20).value for x in range(21)]
     assert means == sorted(means)
     assert means[1] < 0.1
     assert means[17] > 0.5
@@ -43,15 +43,16 @@ def test_a_score_that_tells_apart_predicts_and_never_falls():
 
 def test_a_score_that_says_nothing_predicts_the_base_rate():
     """It is left out of account, and not turned round."""
-    means = [learned(n=800, useful=False).expected(["s"], {"s": x})["s"].value for x in (0.1, 0.9)]
+    means = [learned(n=800, useful=False).expected("s", x).value for x in (0.1, 0.9)]
     assert max(means) - min(means) < 0.15
 
 
 @pytest.mark.parametrize("n", [0, 10])
 def test_nothing_is_expected_until_there_are_verdicts(n):
     """Estimates then rest on verdicts alone."""
-    found = learned(n=n).expected(["s", "other"], {"s": 0.5})
-    assert (found["s"].scored, found["other"]) == (0.0, NOTHING)
+    predictions = learned(n=n)
+    assert predictions.expected("s", 0.5).scored == 0.0
+    assert predictions.expected("other", 0.5) == NOTHING
 
 
 def test_answers_of_which_the_built_in_judge_says_nothing_are_a_bin_of_their_own():
