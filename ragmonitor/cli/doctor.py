@@ -107,13 +107,7 @@ def run(options: DoctorOptions) -> int:
         log.setLevel(level)
     failed = [check for check in checks if check["state"] == "failed"]
     if options.json_output:
-        print_json(
-            {
-                "fine": not failed,
-                "settings": list(described(settings)),
-                "checks": checks,
-            }
-        )
+        print_json({"fine": not failed, "settings": list(described(settings)), "checks": checks})
     else:
         _print_checks(checks, failed)
         if options.settings:

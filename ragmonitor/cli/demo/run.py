@@ -98,7 +98,8 @@ def run(options: DemoOptions) -> int:
     if options.json_output and options.seconds is None:
         raise SettingsError("--json needs --seconds: the object comes at the end")
     drivers = installed()
-    settings, port = Settings.load(), _port(options)
+    settings = Settings.load()
+    port = _port(options, settings.server)
     judging: dict[str, Any] = {}
     if settings.judge.model is None:
         judging = {"judge": QuoteJudge(), "sample": 1.0, "budget": Budget(usd_per_day=25.0)}
@@ -136,9 +137,8 @@ def run(options: DemoOptions) -> int:
     return FINE if summary["all_accounted_for"] else SOMETHING_WRONG
 
 
-def _port(options: DemoOptions) -> int:
+def _port(options: DemoOptions, server: ServerSettings) -> int:
     """Return the port of /metrics: the one that was asked for, or the usual one if it is free."""
-    server = Settings.load().server
     port = server.port if options.port is None else options.port
     if port == 0 or is_free(server.host, port):
         return port
