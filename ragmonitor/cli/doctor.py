@@ -107,13 +107,7 @@ def run(options: DoctorOptions) -> int:
         log.setLevel(level)
     failed = [check for check in checks if check["state"] == "failed"]
     if options.json_output:
-        print_json(
-            {
-                "fine": not failed,
-                "settings": list(described(settings)),
-                "checks": checks,
-            }
-        )
+        print_json({"fine": not failed, "settings": list(described(settings)), "checks": checks})
     else:
         _print_checks(checks, failed)
         if options.settings:
@@ -231,8 +225,6 @@ def _metrics(settings: Settings) -> str:
     where = f"{server.host}:{server.port}"
     if not server.enabled:
         return Note("not served, by the setting server.enabled")
-    if server.port == 0:
-        return "any free port, by the setting server.port"
     if is_free(server.host, server.port):
         return f"{where} is free"
     try:

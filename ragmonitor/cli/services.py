@@ -56,11 +56,7 @@ def receive(options: ReceiveOptions) -> int:
         receive=None if options.source is None else {"kafka": options.source},
     )
     stop = _begun()
-    receiver = Receiver(
-        settings,
-        host=options.host,
-        http_port=options.http_port,
-    )
+    receiver = Receiver(settings, host=options.host, http_port=options.http_port)
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")

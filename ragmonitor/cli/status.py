@@ -180,7 +180,7 @@ def _rate_lines(record: Mapping[str, Any]) -> Iterator[str]:
         interval = f"{_percent(rate['lower'])} to {_percent(rate['upper'])}"
         yield (
             f"  {name:<20.20} {rate['judge']:<16.16} {_percent(rate['mean']):>6}  {interval:<17} "
-            f"{_count(rate['effective_n']):>6}  {_percent(rate['coverage'])}"
+            f"{rate['effective_n'] or 0:>6,.0f}  {_percent(rate['coverage'])}"
         )
     if len(of_all) > MAX_ROWS:
         yield f"  and {len(of_all) - MAX_ROWS} more: --json lists all"
@@ -250,10 +250,6 @@ def _percent(share: float | None) -> str:
     if share is None:
         return "-"
     return f"{100 * share:.3g} %" if share >= 0.0005 or not share else "0 %"
-
-
-def _count(n: float | None) -> str:
-    return f"{n:,.0f}" if n else "-"
 
 
 def _amount(amount: float, unit: str) -> str:

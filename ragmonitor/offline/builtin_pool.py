@@ -29,7 +29,7 @@ class BuiltinPool(BuiltinJudge):
     """Reads as the built-in judge does, in processes of its own after the first rows.
 
     Bytes go to them and come back. They ignore Ctrl-C, and end with their parent. An answer that
-    none of them can read is read here, and so are all once one of them has died.
+    cannot be sent is read here, and so are all once one of them has died, or none can be started.
     """
 
     def __init__(self, workers: int) -> None:
@@ -48,12 +48,12 @@ class BuiltinPool(BuiltinJudge):
         self._rows += 1
         if self._rows <= MIN_ROWS:
             return self.read(interaction)
-        if self._pool is None:
-            self._pool = self._started()
-        loop = asyncio.get_running_loop()
         try:
+            if self._pool is None:
+                self._pool = self._started()
+            loop = asyncio.get_running_loop()
             cause, reply = await loop.run_in_executor(self._pool, _read, encode(interaction))
-        except (WireError, BrokenProcessPool):
+        except (WireError, BrokenProcessPool, OSError):
             return self.read(interaction)
         if cause:
             raise JudgeError(self.identity.name, reply.decode(), cause=Cause(cause))
