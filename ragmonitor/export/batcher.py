@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any
 
 from opentelemetry import context
 
@@ -31,7 +31,6 @@ LINGER_S = 1.0
 CLOSE_WAIT_S = 0.1
 """For the request that is under way; it is left to itself afterwards."""
 
-Item = TypeVar("Item")
 Lost = Callable[[str, int], None]
 """Takes why items were lost (`phoenix_full`) and how many, from any thread."""
 
@@ -41,13 +40,7 @@ class DeliveryError(RagMonitorError):
 
     quotes_no_text = True
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        why: str = "refused",
-        lost: int | None = None,
-    ) -> None:
+    def __init__(self, problem: str, *, why: str = "refused", lost: int | None = None) -> None:
         super().__init__(problem)
         self.why = why
         """`refused` or `failed`: how the loss is counted."""
@@ -55,7 +48,7 @@ class DeliveryError(RagMonitorError):
         """The number of items that were not taken; None: all."""
 
 
-class Batcher(Generic[Item]):
+class Batcher:
     """Takes items from any thread and sends them from another, in order.
 
     The thread starts with the first item, and again in a forked child, which does not send what its
@@ -65,8 +58,7 @@ class Batcher(Generic[Item]):
     def __init__(
         self,
         name: str,
-        send: Callable[[Sequence[Item], float], None],
-        *,
+        send: Callable[[Sequence[Any], float], None],
         lost: Lost | None = None,
     ) -> None:
         """Send nothing yet.
@@ -86,7 +78,7 @@ class Batcher(Generic[Item]):
     def _begin(self) -> None:
         self._changed = threading.Condition()
         """Guards everything below; notified when there is work, and when some is done."""
-        self._waiting: deque[tuple[Item, int]] = deque()
+        self._waiting: deque[tuple[Any, int]] = deque()
         self._waiting_bytes = 0
         self._taken = self._finished = self._missed = 0
         """How many items were taken, done with, and sent in vain; the last since the last flush."""
@@ -94,7 +86,7 @@ class Batcher(Generic[Item]):
         """A flush waits for so many to be done with; until then no batch lingers."""
         self._thread: threading.Thread | None = None
 
-    def put(self, item: Item, size: int) -> None:
+    def put(self, item: Any, size: int) -> None:
         """Take an item of so many bytes, or count it as lost. Never waits for the network."""
         with self._changed:
             is_full = len(self._waiting) >= MAX_ITEMS or self._waiting_bytes + size > MAX_BYTES
@@ -181,8 +173,8 @@ class Batcher(Generic[Item]):
                 return
             self._deliver(batch, math.inf)
 
-    def _batch(self) -> list[tuple[Item, int]]:
-        batch: list[tuple[Item, int]] = []
+    def _batch(self) -> list[tuple[Any, int]]:
+        batch: list[tuple[Any, int]] = []
         size = 0
         with self._changed:
             while self._waiting and len(batch) < BATCH_ITEMS:
@@ -193,7 +185,7 @@ class Batcher(Generic[Item]):
                 self._waiting_bytes -= batch[-1][1]
         return batch
 
-    def _deliver(self, batch: Sequence[tuple[Item, int]], timeout_s: float) -> None:
+    def _deliver(self, batch: Sequence[tuple[Any, int]], timeout_s: float) -> None:
         n = lost = len(batch)
         why = "failed"
         try:

@@ -30,18 +30,15 @@ class FeedbackIntake:
         take: Callable[[Feedback], bool],
         *,
         token: SecretStr | None = None,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Begin.
 
         Args:
             take: Takes feedback without waiting; False: there is too much of it.
             token: What a client must send as a bearer token; None: none.
-            now: Seconds since the epoch.
         """
         self._take = take
         self._access = Access(token)
-        self._now = now
 
     def __call__(self, target: str, headers: Message, body: bytes) -> Reply:
         """Return the reply: 202 if the feedback was taken."""
@@ -77,7 +74,7 @@ class FeedbackIntake:
             fields["value"],
             comment=fields.get("comment") or "",
             kind=fields.get("kind", "thumbs"),
-            at_s=self._now(),
+            at_s=time.time(),
         )
 
 

@@ -69,7 +69,7 @@ class OtlpSender:
         self._resource = Resource()
         _fill(self._resource.attributes, resource)
         self._scope = InstrumentationScope(name=SCOPE, version=package_version())
-        self.batches: Batcher[Any] = Batcher("OTLP", self._post, lost=lost)
+        self.batches = Batcher("OTLP", self._post, lost)
 
     def emit(self, span: OutgoingSpan, parent: SpanReference | None) -> SpanReference:
         """Send a span and those below it, unless their trace is not sampled; return its reference.

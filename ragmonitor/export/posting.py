@@ -194,7 +194,7 @@ class PostingExporter(Exporter):
             SettingsError: The address is not one of a server.
         """
         self.address = _server_address(url)
-        self._batches: Batcher[bytes] = Batcher(self.name, self._post)
+        self._batches = Batcher(self.name, self._post)
         self._content: Content = "all"
         self._server = Server(
             self.name,

@@ -292,19 +292,7 @@ def parsers() -> dict[str, Parser]:
         "HTTP request": Parser(
             read=_request,
             examples=(header, b"GET / HTTP/1.0\r\n\r\n", b"GET /metrics.json HTTP/1.1\r\n\r\n"),
-            pieces=(
-                b"\r\n",
-                b" ",
-                b":",
-                b"?",
-                b"%",
-                b"GET",
-                b"Accept: ",
-                b"\t",
-                b"\xff",
-                b"[",
-                b";",
-            ),
+            pieces=(b"\r\n", b" ", b"\t", *b": ? % GET Accept: \xff [ ;".split(b" ")),
         ),
         "OTLP body": Parser(
             read=_otlp,
@@ -323,20 +311,7 @@ def parsers() -> dict[str, Parser]:
         "redaction": Parser(
             read=_redaction,
             examples=_SECRETS,
-            pieces=(
-                b"@",
-                b".",
-                b"=",
-                b":",
-                b"-",
-                b"/",
-                b"sk-",
-                b"://",
-                b"key",
-                b"eyJ",
-                b" ",
-                b"0a",
-            ),
+            pieces=(b" ", *b"@ . = : - / sk- :// key eyJ 0a".split()),
         ),
     }
 

@@ -191,7 +191,6 @@ class Shown:
     def __init__(
         self, content: str = "all", token: str | None = None, incidents: Any = None
     ) -> None:
-        self.clock = ManualClock()
         self.now = ManualClock(1_795_000_100.0)
         self.view = View(
             Settings.load(
@@ -201,7 +200,6 @@ class Shown:
             ),
             builtin="builtin",
             judge=MODEL.name,
-            clock=self.clock,
             now=self.now,
             incidents=incidents,
         )
@@ -220,7 +218,6 @@ class Shown:
         self.view.export(timed_out(99))
 
     def tick(self, snapshot: Snapshot) -> None:
-        self.clock.advance(4.0)
         self.now.advance(4.0)
         self.view.snapshot(snapshot)
 

@@ -29,18 +29,17 @@ class History:
         self._every_s = FIRST_EVERY_S
         self._last_s = -math.inf
 
-    def add(self, values: Mapping[Column, Interval], *, clock_s: float, at_s: float) -> None:
+    def add(self, values: Mapping[Column, Interval], at_s: float) -> None:
         """Keep a point where one is due.
 
         Args:
             values: By column.
-            clock_s: Seconds of a clock that never goes back.
-            at_s: Seconds since the epoch, to be shown.
+            at_s: Seconds since the epoch.
         """
         # A little early is in time, or a refresh a little early would be left out.
-        if clock_s - self._last_s < 0.9 * self._every_s:
+        if abs(at_s - self._last_s) < 0.9 * self._every_s:
             return
-        self._last_s = clock_s
+        self._last_s = at_s
         for column in values:
             if len(self._columns) < MAX_COLUMNS:
                 self._columns.setdefault(column, len(self._columns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from email.message import Message
 from functools import cache
 from importlib import resources
@@ -100,8 +100,7 @@ class View(Exporter):
         judge: str | None = None,
         lower_is_better: Collection[str] = (),
         incidents: OtherPages | None = None,
-        clock: Clock = time.monotonic,
-        now: Callable[[], float] = time.time,
+        now: Clock = time.time,
     ) -> None:
         """Begin with nothing to show.
 
@@ -111,14 +110,12 @@ class View(Exporter):
             judge: Name of the judge that scores a sample; None: there is none.
             lower_is_better: Evaluators whose 1 is bad.
             incidents: The incidents' pages; None: there are none.
-            clock: For the spacing of the history.
             now: Seconds since the epoch.
         """
         self._judge = judge
         self._content = settings.content.shown
         self._access = Access(settings.server.token)
         self._incidents = incidents
-        self._clock = clock
         self._now = now
         self._constant = {
             "service": settings.service,
@@ -190,7 +187,7 @@ class View(Exporter):
         }
         with self._lock:
             self._snapshot, self._shown = snapshot, numbers
-            self._history.add(values, clock_s=self._clock(), at_s=self._now())
+            self._history.add(values, self._now())
 
     # --- to the browser -------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ def test_every_number_has_its_judge_and_its_interval():
 def test_the_chart_is_of_one_signal_since_the_start():
     """Points stand further apart the more there are; what was missing is a gap."""
     clock = ManualClock()
-    shown = view(clock=clock)
+    shown = view(now=clock)
     shown.snapshot(Snapshot())
     for _ in range(1_000):
         clock.advance(4.0)
@@ -184,7 +184,7 @@ def test_the_worst_answers_stand_beside_the_verdict_and_the_list_is_searched():
 def test_it_may_be_read_while_it_is_filled():
     """By threads of the server, from the worker's."""
     clock = ManualClock()
-    shown = view(clock=clock)
+    shown = view(now=clock)
     failures: list[Exception] = []
     stop = threading.Event()
 
