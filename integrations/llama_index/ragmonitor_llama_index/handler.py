@@ -47,7 +47,6 @@ from ragmonitor.integration import (
     read_stream,
     record_error,
     shielded,
-    survive_forks,
 )
 from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.translate import (
@@ -626,10 +625,6 @@ class _Listening:
         self.events = EventListener()
         self.hears_events = False
 
-    def after_fork_in_child(self) -> None:
-        """Forget what stayed with the parent: open spans."""
-        _places.clear()
-
     def listen(self, recorder: Recorder) -> None:
         self.recorder = recorder
         dispatcher = get_dispatcher()
@@ -652,11 +647,10 @@ class _Listening:
         dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
         dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not self.events]
         self.hears_events = False
-        self.after_fork_in_child()
+        _places.clear()
 
 
 _listening = _Listening()
-survive_forks(_listening)
 _pulled: ContextVar[_Root | None] = ContextVar("ragmonitor_llama_index_pulled", default=None)
 """The interaction whose stream is being advanced right now, in this thread or task.
 
