@@ -44,10 +44,9 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
     """
 
     _is_on = False
-    _given: Monitor | None = None
-    _own: Monitor | None = None
-    _is_refused = False
-    """The settings are wrong, and the log says so."""
+    _known: Monitor | None = None
+    _is_own = False
+    """The monitor was made here; or it could not be, and the log says so."""
     _attached: Mapping[str, metadata.EntryPoint] = {}
     """The integrations by value: several triggers may name the same one."""
     # Never held while an integration is imported: two threads that import would each hold what
@@ -66,7 +65,7 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
         """
         with shielded(_STAGE):
             survive_forks(self)
-            self._is_on, self._given, self._is_refused = True, kwargs.get("monitor"), False
+            self._is_on, self._known, self._is_own = True, kwargs.get("monitor"), False
             for entry in metadata.entry_points(group=GROUP):
                 self._when_imported(entry.name, entry)
                 # An application that imports the integration itself triggers us in the middle.
@@ -78,14 +77,14 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
             with self._lock:
                 self._is_on = False
                 attached, self._attached = self._attached, {}
-                own, self._own, self._given = self._own, None, None
+                known, self._known = self._known, None
             for entry in attached.values():
                 package = sys.modules.get(entry.module)
                 if package is not None:
                     with shielded(_STAGE):
                         package.uninstrument()
-            if own is not None:
-                own.close()
+            if known is not None and self._is_own:
+                known.close()
 
     def after_fork_in_child(self) -> None:
         """Find the lock free, whichever thread of the parent held it."""
@@ -119,14 +118,12 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
         from ragmonitor.runtime.errors import RagMonitorError
 
         with self._lock:
-            if self._given is not None:
-                return self._given
-            if self._own is None and not self._is_refused:
+            if self._known is None and not self._is_own:
+                self._is_own = True
                 try:
-                    self._own = Monitor()
+                    self._known = Monitor()
                 except RagMonitorError as error:
-                    self._is_refused = True
                     # A judge's name may hold an address with a password.
                     problem = shown(str(error))
                     logger.error("ragmonitor: the application runs unmonitored: %s", problem)
-            return self._own
+            return self._known

@@ -89,9 +89,6 @@ class RagMonitorHandler(BaseCallbackHandler):
     def __hash__(self) -> int:
         return hash(self.recorder)
 
-    def __copy__(self) -> Self:
-        return self
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
