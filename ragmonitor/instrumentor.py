@@ -12,6 +12,7 @@ The only module that needs `opentelemetry-instrumentation` (the extra `auto`).
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Collection, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +22,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 )
 from wrapt import register_post_import_hook
 
-from ragmonitor.runtime.forks import ForkSafeLock
+from ragmonitor.runtime.forks import survive_forks
 from ragmonitor.runtime.guard import logger, shielded
 
 if TYPE_CHECKING:
@@ -43,15 +44,14 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
     """
 
     _is_on = False
-    _given: Monitor | None = None
-    _own: Monitor | None = None
-    _is_refused = False
-    """The settings are wrong, and the log says so."""
+    _known: Monitor | None = None
+    _is_own = False
+    """The monitor was made here; or it could not be, and the log says so."""
     _attached: Mapping[str, metadata.EntryPoint] = {}
     """The integrations by value: several triggers may name the same one."""
     # Never held while an integration is imported: two threads that import would each hold what
     # the other waits for.
-    _lock = ForkSafeLock()
+    _lock = threading.Lock()
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return nothing: the frameworks are seen when they are imported."""
@@ -64,7 +64,8 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
             kwargs: `monitor`: report to this one instead of building it from the settings.
         """
         with shielded(_STAGE):
-            self._is_on, self._given, self._is_refused = True, kwargs.get("monitor"), False
+            survive_forks(self)
+            self._is_on, self._known, self._is_own = True, kwargs.get("monitor"), False
             for entry in metadata.entry_points(group=GROUP):
                 self._when_imported(entry.name, entry)
                 # An application that imports the integration itself triggers us in the middle.
@@ -76,14 +77,18 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
             with self._lock:
                 self._is_on = False
                 attached, self._attached = self._attached, {}
-                own, self._own, self._given = self._own, None, None
+                known, self._known = self._known, None
             for entry in attached.values():
                 package = sys.modules.get(entry.module)
                 if package is not None:
                     with shielded(_STAGE):
                         package.uninstrument()
-            if own is not None:
-                own.close()
+            if known is not None and self._is_own:
+                known.close()
+
+    def after_fork_in_child(self) -> None:
+        """Find the lock free, whichever thread of the parent held it."""
+        self._lock = threading.Lock()
 
     def _when_imported(self, module: str, entry: metadata.EntryPoint) -> None:
         def imported(_module: object) -> None:
@@ -113,14 +118,12 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
         from ragmonitor.runtime.errors import RagMonitorError
 
         with self._lock:
-            if self._given is not None:
-                return self._given
-            if self._own is None and not self._is_refused:
+            if self._known is None and not self._is_own:
+                self._is_own = True
                 try:
-                    self._own = Monitor()
+                    self._known = Monitor()
                 except RagMonitorError as error:
-                    self._is_refused = True
                     # A judge's name may hold an address with a password.
                     problem = shown(str(error))
                     logger.error("ragmonitor: the application runs unmonitored: %s", problem)
-            return self._own
+            return self._known

@@ -58,7 +58,7 @@ def main() -> None:
                 "Context: {context}\nQuestion: {question}",
                 lambda _prompt: ANSWER,
             )
-            shown = application.ask(QUESTION)
+            shown = "".join(application(QUESTION, {}))
             driver.uninstrument()
             check(holds=shown == ANSWER, message=f"{entry.name} shows {shown!r}")
             frameworks.append(entry.name)

@@ -38,32 +38,6 @@ def survive_forks(part: SurvivesForks) -> None:
     _parts[:] = [known for known in _parts if known() is not None] + [weakref.ref(part)]
 
 
-class ForkSafeLock:
-    """A lock that a forked child finds free, whichever thread of the parent held it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        survive_forks(self)
-
-    def acquire(self, blocking: bool = True) -> bool:
-        """Return whether it is held now; wait for it if `blocking`."""
-        return self._lock.acquire(blocking)
-
-    def release(self) -> None:
-        """Let others have it."""
-        self._lock.release()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_raised: object) -> None:
-        self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """Begin anew: a thread that held it stayed with the parent."""
-        self._lock = threading.Lock()
-
-
 def _before() -> None:
     steps = [getattr(part(), "step", None) for part in _parts]
     _held.steps = [each for each in steps if each is not None and each.acquire(timeout=FORK_WAIT_S)]

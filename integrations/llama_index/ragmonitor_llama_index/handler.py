@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -40,7 +41,6 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import current_interaction
 from ragmonitor.integration import (
-    ForkSafeLock,
     Recorder,
     RunKind,
     StreamListener,
@@ -48,7 +48,6 @@ from ragmonitor.integration import (
     read_stream,
     record_error,
     shielded,
-    survive_forks,
 )
 from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.translate import (
@@ -626,11 +625,7 @@ class _Listening:
         self.spans = SpanListener()
         self.events = EventListener()
         self.hears_events = False
-        self._lock = ForkSafeLock()  # around (un)instrument only, never around a call
-
-    def after_fork_in_child(self) -> None:
-        """Forget what stayed with the parent: open spans."""
-        _places.clear()
+        self._lock = threading.Lock()  # around (un)instrument only, never around a call
 
     def listen(self, recorder: Recorder) -> None:
         with self._lock:
@@ -658,11 +653,10 @@ class _Listening:
                 h for h in dispatcher.event_handlers if h is not self.events
             ]
             self.hears_events = False
-            self.after_fork_in_child()
+            _places.clear()
 
 
 _listening = _Listening()
-survive_forks(_listening)
 _pulled: ContextVar[_Root | None] = ContextVar("ragmonitor_llama_index_pulled", default=None)
 """The interaction whose stream is being advanced right now, in this thread or task.
 
