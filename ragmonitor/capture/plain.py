@@ -247,8 +247,9 @@ class InteractionRecorder(FinishedRuns):
         whole = False
         with _capture:  # `chunks` is the application's code
             retrieved = result if chunks is None else chunks(result)
-            items, whole = items_in(retrieved)
+            items, is_list = items_in(retrieved)
             run.outputs = tuple(map(_as_now, items))
+            whole = is_list
             if not whole:
                 note_unreadable(
                     f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
