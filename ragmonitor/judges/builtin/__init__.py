@@ -23,7 +23,7 @@ class BuiltinJudge:
     """Judges by words, numbers and names. What it keeps between answers changes no assessment.
 
     The readings of the chunks of at most 6,000 characters that were used last stay in memory, up to
-    some 100 MB: 20 KB for each 1,000 characters, 130 KB if they are Chinese, 90 KB if records.
+    some 100 MB: 10 KB for each 1,000 characters, 150 KB if they are Chinese, 90 KB if records.
     """
 
     @property

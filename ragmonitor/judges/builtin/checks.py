@@ -235,7 +235,11 @@ _MAX_SHORT: Final = 4.0
 
 def is_denied(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
     """Return whether a chunk may negate something that a sentence says."""
-    return any(c.denied and not c.denied.isdisjoint(sentence.wanted) for c in best)
+    denied = [chunk.denied for chunk in best if chunk.denied]
+    if not denied:
+        return False
+    bases = {OPPOSITE[key][0] for key in HAS_OPPOSITE.intersection(sentence.weights)}
+    return any(not (d.isdisjoint(bases) and d.isdisjoint(sentence.weights)) for d in denied)
 
 
 def may_be_opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import fsum
 from operator import itemgetter
 from sys import getsizeof
@@ -48,8 +48,8 @@ MAX_KEPT_CHUNK: Final = 6_000
 """Characters of a chunk whose reading is kept."""
 _MAX_PASSAGE: Final = 60
 """Keys of a passage without a border."""
-_MAX_SCANNED: Final = 48
-"""Passages that are all compared with a sentence; of more, those with its rarest keys."""
+_MAX_PASSAGES: Final = 64
+"""Passages of a chunk in which opposites are looked for: the first some 6,000 characters."""
 _MAX_SIMILAR: Final = 3
 MAX_CLOSE: Final = 2
 """Chunks that a sentence is compared with closely: those that hold most of it."""
@@ -173,9 +173,10 @@ class Chunk:
 
     @cached_property
     def passages(self) -> list[Passage]:
-        """The sentences of its prose; what a record denies, its fields know."""
+        """The first sentences of its prose; what a record denies, its fields know."""
         if self.is_chinese:
-            return [Passage([], part) for part in _CHINESE_END.split(self.prose) if part.strip()]
+            parts = [part for part in _CHINESE_END.split(self.prose) if part.strip()]
+            return [Passage([], part) for part in parts[:_MAX_PASSAGES]]
         order = chunk_keys(self.prose).order if self._rows else self.order
         found: list[Passage] = []
         at = 0
@@ -186,12 +187,12 @@ class Chunk:
                 for first in range(at, end, _MAX_PASSAGE)
             ]
             at = end + 1
-        return found
+        return found[:_MAX_PASSAGES]
 
     @cached_property
     def negating(self) -> list[Passage]:
-        """The first passages that may negate something."""
-        return list(islice((each for each in self.passages if each.denied), _MAX_SCANNED))
+        """The passages that may negate something."""
+        return [each for each in self.passages if each.denied]
 
     @cached_property
     def denied(self) -> set[Key]:
@@ -202,23 +203,10 @@ class Chunk:
             return set()
         return set[Key]().union(*[passage.denied for passage in self.negating])
 
-    @cached_property
-    def _places(self) -> dict[Key, list[int]]:
-        places: dict[Key, list[int]] = {}
-        for at, passage in enumerate(self.passages):
-            for key in passage.keys:
-                places.setdefault(key, []).append(at)
-        return places
-
     def similar(self, wanted: Mapping[Key, float], least: float) -> list[Passage]:
         """Return the passages that hold most of some weighted keys, best first, and so much."""
-        passages = self.passages
-        if len(passages) > _MAX_SCANNED:
-            held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
-            places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
-            passages = [passages[at] for at in places]
-        shares = [passage.share(wanted) for passage in passages]
-        best = sorted(zip(shares, passages, strict=True), key=itemgetter(0), reverse=True)
+        shares = [passage.share(wanted) for passage in self.passages]
+        best = sorted(zip(shares, self.passages, strict=True), key=itemgetter(0), reverse=True)
         return [passage for share, passage in best[:_MAX_SIMILAR] if share and share >= least]
 
     def size_bytes(self) -> int:

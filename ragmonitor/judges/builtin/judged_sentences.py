@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import fsum
 from typing import Final
 
 from ragmonitor.judges.builtin.checks import (
@@ -60,8 +61,6 @@ NOTHING_SAID: Final = 0.1
 """Risk of a sentence without content (`Yes.`): nothing to check, and not nothing said."""
 QUESTION_SHARE: Final = 0.5
 """Share of a question back: it may presuppose what the chunks lack, and asserts less."""
-ENOUGH: Final = 0.9
-"""Share of a sentence's support that the named chunks explain before they are enough."""
 MIN_GAIN: Final = 0.08
 """Share of a sentence's content that one more chunk must add to be named."""
 _CHECKED: Final = (SpeechAct.CLAIM, SpeechAct.QUESTION)
@@ -342,20 +341,17 @@ def fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...]
 
     Texts break ties, so that the chunks' order makes no difference.
     """
-    held, weight = judged.held, judged.sentence.weight
-    if len(held) < 2:
-        return tuple(held)
-    left = [t for t in judged.sentence.terms if t.weight and t.key in evidence.where]
-    total = rest = sum([term.weight for term in left])
+    if len(judged.held) < 2:
+        return tuple(judged.held)
+    weights, least = judged.sentence.weights, MIN_GAIN * judged.sentence.weight
+    left = {key for key in weights if key in evidence.where}
     chosen: list[int] = []
-    while held:
-        best = max(held, key=lambda at: (held[at], evidence.chunks[at].text))
-        if held[best] < MIN_GAIN * weight:
+    places = sorted(judged.held, key=lambda at: evidence.chunks[at].text, reverse=True)
+    for at in sorted(places, key=judged.held.__getitem__, reverse=True):
+        if fsum(map(weights.__getitem__, left)) < least:
             break
-        chosen.append(best)
-        rest -= held[best]
-        if rest <= (1.0 - ENOUGH) * total or rest < MIN_GAIN * weight:
-            break
-        left = [term for term in left if best not in evidence.where[term.key]]
-        held = evidence.held(left)
+        new = left & evidence.chunks[at].keys
+        if fsum(map(weights.__getitem__, new)) >= least:
+            chosen.append(at)
+            left -= new
     return tuple(chosen)

@@ -88,7 +88,9 @@ def clauses_of(sentence: ParsedSentence) -> list[tuple[int, list[Term]]]:
         borders = [
             (-1, at)
             for at, term in enumerate(every)
-            if term.key in _BORDERS and term.surface[-1:] not in _NO_BORDER
+            if term.key in _BORDERS
+            and term.surface[-1:] not in _NO_BORDER
+            and (term.surface != "well" or " as well as " in sentence.bare)
         ]
     clauses: list[tuple[int, list[Term]]] = []
     start, place = 0, 0
@@ -115,6 +117,7 @@ def parsed_clauses(
         for n, (_, content) in enumerate(clauses):
             first, *_ = islice(found, len(content))
             starts[n] = first.at + len(first.surface) * (first.kind == "border") if n else 0
+            starts[n] -= 3 * (first.surface == "well")  # `as well as`
     return [
         (at, ParsedSentence(text[at:end], " " * at + text[at:end], SpeechAct.CLAIM, content))
         for (at, end), (_, content) in zip(pairwise([*starts, len(text)]), clauses, strict=True)

@@ -197,21 +197,13 @@ def chinese_value(digits: str) -> float:
     return float(total + section + digit * (before // 10 if is_tenth else 1))
 
 
-class Figure(NamedTuple):
-    """A number, date or time in a Chinese text."""
-
-    start: int
-    end: int
-    atoms: tuple[Atom, ...]
-
-
 _NUMBERS: dict[str, tuple[Atom, ...]] = {}
 """What numbers read as, each with the character behind it."""
 _MAX_NUMBERS: Final = 20_000
 
 
-def chinese_figures(text: str) -> Iterator[Figure]:
-    """Yield the numbers, dates and times of a Chinese text, in order."""
+def chinese_figures(text: str) -> Iterator[tuple[int, int, tuple[Atom, ...]]]:
+    """Yield where the numbers, dates and times of a Chinese text stand and what they say."""
     for found in _FIGURE.finditer(text):
         start, end = found.span()
         if found.lastgroup in {"more", "unit"}:
@@ -224,7 +216,7 @@ def chinese_figures(text: str) -> Iterator[Figure]:
         else:
             read = tuple(_figure(found, text))
         if read:
-            yield Figure(start, end - (text[end - 1] == " "), read)
+            yield start, end - (text[end - 1] == " "), read
 
 
 def _figure(found: re.Match[str], text: str) -> list[Atom]:

@@ -446,9 +446,8 @@ _PAIRS: Final = _Pairs()
 
 def _chinese_keys(text: str) -> ChunkKeys:
     order: list[Key] = []
-    for figure in chinese_figures(text):
-        order += [atom.key for atom in figure.atoms]
-        order.append(".")
+    for _, _, atoms in chinese_figures(text):
+        order += [*(atom.key for atom in atoms), "."]
     keys = pair_keys(text)
     keys.update(chain.from_iterable(map(_KEYS.__getitem__, _LATIN.findall(text))), order)
     for key in order:
@@ -459,7 +458,7 @@ def _chinese_keys(text: str) -> ChunkKeys:
 
 def _chinese_terms(text: str) -> list[Term]:
     found: list[Term] = []
-    marks = [(figure.start, figure.end, figure.atoms) for figure in chinese_figures(text)]
+    marks = list(chinese_figures(text))
     marks += [(start, end, (NEGATION,)) for start, end in chinese_signs(text)]
     at = 0
     for start, end, atoms in (*sorted(marks), (len(text), len(text), ())):

@@ -51,7 +51,7 @@ def of(writers: Iterable[str]) -> pytest.MarkDecorator:
 def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower what bounds the work on one answer, so that small texts reach it as huge ones do."""
     monkeypatch.setattr(limits, "MAX_CPU_S", 1e9)  # counting is slow
-    monkeypatch.setattr(evidence, "_MAX_SCANNED", 4)
+    monkeypatch.setattr(evidence, "_MAX_PASSAGES", 4)
     monkeypatch.setattr(evidence, "_MAX_SIMILAR", 2)
     monkeypatch.setattr(evidence, "_MAX_HELD", 4)
     monkeypatch.setattr(names, "_MAX_ACTS", 4)
