@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragmonitor.capture import InteractionIdMiddleware as InteractionIdMiddleware
-    from ragmonitor.capture import current_interaction as current_interaction
+    from ragmonitor.capture.current_id import InteractionIdMiddleware as InteractionIdMiddleware
+    from ragmonitor.capture.plain import current_interaction as current_interaction
     from ragmonitor.evaluators import evaluator as evaluator
     from ragmonitor.evaluators import rubric as rubric
     from ragmonitor.export import JsonLines as JsonLines
@@ -46,49 +46,47 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "capture": (
-        "InteractionIdMiddleware",
-        "current_interaction",
-    ),
-    "runtime.errors": (
-        "JudgeError",
-        "NotScorableError",
-        "RagMonitorError",
-        "SettingsError",
-    ),
-    "evaluators": ("evaluator", "rubric"),
-    "export": ("JsonLines", "Langfuse", "Phoenix"),
-    "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
-    "monitor": ("Monitor",),
-    "offline": ("evaluate",),
-    "runtime.protocols": ("Exporter", "Judge"),
-    "records": (
-        "Assessment",
-        "Cause",
-        "Chunk",
-        "Interaction",
-        "JudgeIdentity",
-        "JudgeUsage",
-        "Report",
-        "Scored",
-        "SentenceVerdict",
-        "Unscored",
-    ),
-    "settings": (
-        "Budget",
-        "CaptureSettings",
-        "ExportSettings",
-        "JudgeSettings",
-        "ServerSettings",
-    ),
+    "Assessment": "records",
+    "Budget": "settings",
+    "CaptureSettings": "settings",
+    "Cause": "records",
+    "Chunk": "records",
+    "EncoderJudge": "judges",
+    "ExportSettings": "settings",
+    "Exporter": "runtime.protocols",
+    "FunctionJudge": "judges",
+    "Interaction": "records",
+    "InteractionIdMiddleware": "capture.current_id",
+    "JsonLines": "export",
+    "Judge": "runtime.protocols",
+    "JudgeError": "runtime.errors",
+    "JudgeIdentity": "records",
+    "JudgeSettings": "settings",
+    "JudgeUsage": "records",
+    "Langfuse": "export",
+    "LlmJudge": "judges",
+    "Monitor": "monitor",
+    "NotScorableError": "runtime.errors",
+    "Phoenix": "export",
+    "RagMonitorError": "runtime.errors",
+    "Report": "records",
+    "Scored": "records",
+    "SentenceVerdict": "records",
+    "ServerSettings": "settings",
+    "SettingsError": "runtime.errors",
+    "Unscored": "records",
+    "current_interaction": "capture.plain",
+    "evaluate": "offline",
+    "evaluator": "evaluators",
+    "rubric": "evaluators",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+"""The module of each name that is loaded on first use."""
 
-__all__ = [*_HOME_OF, "__version__"]  # noqa: PLE0604 - texts
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - texts
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
+    home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{home}"), name)

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, Unpack
 from ragmonitor.offline.evaluating import RunOptions, scorer_of
 from ragmonitor.offline.shapes import Line, columns_of, read_line
 from ragmonitor.records import JudgeUsage
-from ragmonitor.runtime.apart import EXECUTOR, call_apart, is_on_a_loop
+from ragmonitor.runtime.apart import EXECUTOR, is_on_a_loop
 from ragmonitor.runtime.errors import InputError, MissingExtraError
 
 try:
@@ -128,7 +128,9 @@ class BatchScorer:
 
     def _run(self, work: Any) -> Any:
         self._runner.get_loop().set_default_executor(EXECUTOR)
-        return call_apart(self._runner.run, work) if is_on_a_loop() else self._runner.run(work)
+        if is_on_a_loop():
+            return EXECUTOR.submit(self._runner.run, work).result()
+        return self._runner.run(work)
 
     def _fields(self, *, has_reference: bool) -> pa.Schema:
         """Return the new columns, the same for all tables with the same columns."""

@@ -9,24 +9,18 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
-from ragmonitor.capture import (
-    InteractionRecorder,
-    Record,
-    Recorder,
-    Translator,
-    answers,
-    current_id,
-    name_of,
-    retrieves,
-)
+from ragmonitor.capture.assembly import Translator
+from ragmonitor.capture.current_id import current_id
+from ragmonitor.capture.decorators import answers, name_of, retrieves
+from ragmonitor.capture.plain import InteractionRecorder, Record
+from ragmonitor.capture.recorder import Recorder
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import feedback_of
-from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
+from ragmonitor.runtime.forks import survive_forks
 from ragmonitor.runtime.guard import logger, shielded
 from ragmonitor.runtime.protocols import Exporter, Finished, Judge
 from ragmonitor.settings import (
@@ -140,7 +134,6 @@ class Monitor:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
         self._recorders: dict[str, Recorder] = {}
-        self._recorders_lock = ForkSafeLock()
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False
@@ -156,7 +149,9 @@ class Monitor:
             note=lambda of, outcome: self._back.ledger.note_check(of, outcome)  # noqa: PLW0108
         )
         survive_forks(self)
-        self._exit_first: Callable[[], None] | None = _close_at_exit(self)
+        self._is_used = False
+        _open[id(self)] = self
+        _close_at_exit()
 
     # --- for applications -----------------------------------------------------------------------
 
@@ -382,7 +377,7 @@ class Monitor:
         # The SDK comes with it, which takes longer to import than most of this package.
         from ragmonitor.capture.span_readers.processor import InteractionSpanProcessor
 
-        with self._recorders_lock:
+        with self._building:
             if self._spans is None:
                 self._spans = InteractionSpanProcessor(
                     self._hand_over,
@@ -502,7 +497,7 @@ class Monitor:
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
-            _open.discard(self)
+            _open.pop(id(self), None)
             self._forget()
             return self._back.close(max(0.0, deadline - time.monotonic()))
         return False
@@ -510,12 +505,7 @@ class Monitor:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     # --- for integrations -----------------------------------------------------------------------
@@ -530,25 +520,21 @@ class Monitor:
         known = self._recorders.get(translator.framework)
         if known is not None:  # as a rule, and once for each block of LlamaIndex's
             return known
-        with self._recorders_lock:
-            known = self._recorders.get(translator.framework)
-            if known is None:
-                known = self._recorders[translator.framework] = Recorder(
-                    translator,
-                    self._hand_over,
-                    root_names=self.settings.capture.root_names,
-                    retrieval_tools=self.settings.capture.retrieval_tools,
-                    drain_s=drain_s,
-                    on_forgotten=self._give_up,
-                )
-            return known
+        made = Recorder(
+            translator,
+            self._hand_over,
+            root_names=self.settings.capture.root_names,
+            retrieval_tools=self.settings.capture.retrieval_tools,
+            drain_s=drain_s,
+            on_forgotten=self._give_up,
+        )
+        return self._recorders.setdefault(translator.framework, made)  # of two threads' the first
 
     def _hand_over(self, finished: Finished) -> None:
-        exit_first = self._exit_first
-        if exit_first is not None:
+        if not self._is_used:
             # A tracer provider that was built after us would be shut down before we flush.
-            self._exit_first = None
-            exit_first()
+            self._is_used = True
+            _close_at_exit()
         if self._closed:
             self._back.ledger.refuse(finished, Cause.SHUTDOWN)
         else:
@@ -619,28 +605,19 @@ class Monitor:
                 source.clear()
 
 
-_open: weakref.WeakSet[Monitor] = weakref.WeakSet()
-"""The monitors that are not closed."""
-_exit_ends_s: list[float] = []
-"""When the time ends that they have at the exit, all of them together; empty: it has not begun."""
+_open: weakref.WeakValueDictionary[int, Monitor] = weakref.WeakValueDictionary()
+"""The monitors that are not closed, by their ids, the oldest first."""
 
 
-def _close_at_exit(monitor: Monitor) -> Callable[[], None]:
-    """Close the monitor at exit; return what puts it before all that is registered by then."""
-    reference = weakref.ref(monitor)
-    _open.add(monitor)
+def _close_at_exit() -> None:
+    """Have the open monitors closed at the exit, before all that is registered by now."""
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
 
-    def close() -> None:
-        alive, now = reference(), time.monotonic()
-        if alive is not None:
-            if not _exit_ends_s:
-                _exit_ends_s.append(now + EXIT_TIMEOUT_S)
-            # What is left, in equal parts.
-            alive.close(max(0.0, _exit_ends_s[0] - now) / max(1, len(_open)))
 
-    def register() -> None:
-        atexit.unregister(close)
-        atexit.register(close)
-
-    register()
-    return register
+def _close_all() -> None:
+    monitors, ends_s = [*_open.values()], time.monotonic() + EXIT_TIMEOUT_S
+    while monitors:
+        # What is left of the time that all have together, in equal parts.
+        left_s = max(0.0, ends_s - time.monotonic()) / len(monitors)
+        monitors.pop().close(left_s)

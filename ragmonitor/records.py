@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -311,14 +311,8 @@ class JudgeUsage:
     """Readings that were not made, since an equal one was."""
 
     def __add__(self, other: JudgeUsage) -> JudgeUsage:
-        return JudgeUsage(
-            calls=self.calls + other.calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=self.cost_usd + other.cost_usd,
-            seconds=self.seconds + other.seconds,
-            cache_hits=self.cache_hits + other.cache_hits,
-        )
+        names = [each.name for each in fields(JudgeUsage)]
+        return JudgeUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -619,8 +613,7 @@ class Report:
     def unsupported(self) -> tuple[SentenceVerdict, ...]:
         """The sentences that the chunks lack or contradict; empty too if nobody read them."""
         verdicts = self.assessment.sentences if self.assessment is not None else None
-        bad = (Verdict.ABSENT, Verdict.CONTRADICTED)
-        return tuple(each for each in verdicts or () if each.verdict in bad)
+        return tuple(each for each in verdicts or () if each.finding)
 
     def __str__(self) -> str:
         """Say it for people: the scores, and each sentence that the chunks do not support."""
@@ -831,8 +824,6 @@ class AlarmEvent:
     """The time since which the evidence had been rising; of a cleared one, when it was raised."""
     objective: float
     higher_is_better: bool = False
-    estimate: Estimate | None = None
-    """The estimate of the last hour, as of now."""
     examples: tuple[Example, ...] = ()
     """The worst answers since the evidence began to rise, worst first."""
     detail: str = ""

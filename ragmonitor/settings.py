@@ -29,6 +29,7 @@ from pydantic.fields import FieldInfo
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import SettingsError, nearest
 from ragmonitor.runtime.guard import logger
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import BudgetUnit
 from ragmonitor.runtime.redis_client import is_redis
 
@@ -477,15 +478,10 @@ class ServerSettings(Group):
             raise ValueError("an address begins with http:// or https://")
         return value.rstrip("/").removesuffix("/ragmonitor")
 
-    @field_validator("ui_trace_url")
-    @classmethod
-    def _names_the_trace(cls, value: str | None) -> str | None:
-        if value is not None and "{trace_id}" not in value:
-            raise ValueError("the address of a trace holds {trace_id}")
-        return value
-
     @model_validator(mode="after")
-    def _pages_are_served_beside_metrics(self) -> Self:
+    def _fits_together(self) -> Self:
+        if self.ui_trace_url is not None and "{trace_id}" not in self.ui_trace_url:
+            raise ValueError("ui_trace_url: the address of a trace holds {trace_id}")
         if (self.ui or self.feedback) and not self.enabled:
             raise ValueError("ui and feedback are served beside /metrics; they need enabled")
         return self
@@ -517,7 +513,7 @@ class Settings(Group):
     """Every option with its default. What costs money is never a default."""
 
     service: str = option(
-        lambda: _sound(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
+        lambda: encodable(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
         "Name of the monitored application, the label `service` of every series. Default: "
         "OTEL_SERVICE_NAME, else 'rag'.",
         min_length=1,
@@ -691,7 +687,7 @@ def _from_variables() -> dict[str, Any]:
     # By name: the short form of a group comes before its options, which win.
     for variable, written in sorted(os.environ.items()):
         # Files of variables end lines with a blank, or as Windows does.
-        value = _sound(written).strip()
+        value = encodable(written).strip()
         if not variable.startswith(PREFIX) or not value or _is_of_kubernetes(variable, value):
             continue
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
@@ -705,11 +701,6 @@ def _from_variables() -> dict[str, Any]:
         *groups, name = path
         _merge(values, {groups[0]: {name: value}} if groups else {name: value})
     return values
-
-
-def _sound(text: str) -> str:
-    """Return a variable's text with `?` for bytes that are no UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_of_kubernetes(variable: str, value: str) -> bool:

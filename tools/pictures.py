@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.browser import Page, browser
+from tests.support.browser import browser
 from tests.support.prometheus_server import free_port
 from tests.support.waiting import until
 
@@ -39,12 +39,8 @@ def picture(
         page.shows("it is drawn", until_there, within_s=60)
         if section:
             page.run("document.querySelector(arguments[0]).scrollIntoView()", section)
-        (PICTURES / name).write_bytes(_drawn(page))
-
-
-def _drawn(page: Page) -> bytes:
-    drawn = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
-    return base64.b64decode(drawn["data"])
+        drawn = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+        (PICTURES / name).write_bytes(base64.b64decode(drawn["data"]))
 
 
 def main() -> int:

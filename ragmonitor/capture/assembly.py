@@ -159,20 +159,15 @@ class FinishedRuns:
             in_turn: Demand that a model began after something had been retrieved: a step that
                 rewrites a question and then retrieves for it is not an interaction.
         """
-        retrieved, asked, since = self._course()
+        retrieved, asked, since = self.course()
         root = self._root
         return retrieved and (since or (not in_turn and (asked or bool(root.error))) or root.asked)
-
-    def is_unanswered(self) -> bool:
-        """Return whether something was retrieved and no model asked since."""
-        retrieved, _, since = self._course()
-        return retrieved and not since
 
     def has_retrieved(self) -> bool:
         """Return whether text was retrieved, by the root itself perhaps."""
         return any(run.has_retrieved for run in self._root.members)
 
-    def _course(self) -> tuple[bool, bool, bool]:
+    def course(self) -> tuple[bool, bool, bool]:
         """Return whether text was retrieved, whether a model was asked, and whether one since."""
         retrieved = asked = since = False
         for run in self._root.members:
@@ -250,7 +245,6 @@ class FinishedRuns:
         # One that was asked later has named the conversation.
         wrote = [each for each in generations if is_most_of(each.output, answer)]
         pieces = (each.first_token_ns for each in reversed(wrote or generations))
-        labels = self.labels()
         return Interaction(
             id=interaction_id(root.id),
             query=query or next((r.query for r in retrievals if r.query), ""),
@@ -269,11 +263,7 @@ class FinishedRuns:
             caller=reference(root.caller),
             target=reference(root.target),
             first_token_ns=root.first_piece_ns or next(pieces, 0),
-            session_id=labels.get("session_id", ""),
-            user_id=labels.get("user_id", ""),
-            tags=tuple(labels.get("tags", ())),
-            attributes=labels.get("attributes", {}),
-            capture_incomplete=labels.get("capture_incomplete", False),
+            **self.labels(),
         )
 
     def shown_among(
@@ -467,8 +457,6 @@ def _key(chunk: Chunk) -> tuple[str, str]:
 
 def interaction_id(run_id: Any) -> str:
     """Return the id of the interaction that a root run is."""
-    if isinstance(run_id, uuid.UUID):
-        return run_id.hex
     if isinstance(run_id, int):
         # A UUID's number: its hash is cheaper than the UUID's, which is asked at every event.
         return f"{run_id:032x}"

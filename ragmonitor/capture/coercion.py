@@ -26,7 +26,7 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
-from ragmonitor.runtime.guard import record_error, record_problem
+from ragmonitor.runtime.guard import record_error, record_problem, shielded
 from ragmonitor.runtime.printable import encodable
 
 MAX_CHUNKS: Final = 10_000
@@ -97,8 +97,6 @@ def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]
 
 def chunks_in(items: tuple[Any, ...]) -> tuple[tuple[Chunk, ...], bool]:
     """Return the chunks in texts, chunks and documents, and whether each of them could be read."""
-    if all(type(item) is Chunk for item in items):
-        return items, True
     chunks = []
     for item in items:
         try:
@@ -116,8 +114,6 @@ def chunks_in(items: tuple[Any, ...]) -> tuple[tuple[Chunk, ...], bool]:
 
 def tags_in(value: Any) -> tuple[str, ...]:
     """Return tags: texts, each once; what is none is left out."""
-    if type(value) is tuple and not value:
-        return value
     texts = (text_in(item) for item in items_in(value, MAX_LABELS)[0])
     return tuple(dict.fromkeys(text for text in texts if text))
 
@@ -133,19 +129,15 @@ def messages_in(items: Any) -> tuple[Message, ...]:
 
 def attributes_in(value: Any) -> dict[str, str]:
     """Return attributes by name, without None; a value that is no text is written as JSON."""
-    if type(value) is dict and not value:
-        return {}
-    try:
+    with shielded("capture"):
         items = list(islice(value.items(), MAX_LABELS)) if isinstance(value, Mapping) else []
         texts = {
             text_in(name): json_of(item) if (text := text_in(item)) is None else text
             for name, item in items
             if item is not None
         }
-    except Exception as error:  # noqa: BLE001 - anybody's mapping
-        record_error("capture", error)
-        return {}
-    return {name: text for name, text in texts.items() if name}
+        return {name: text for name, text in texts.items() if name}
+    return {}
 
 
 MAX_JSON_CHARACTERS: Final = 16_000_000
@@ -192,17 +184,16 @@ class _Metadata:
         """Return a value as JSON has it, what is beyond a limit as `CUT`, others by their type."""
         self.values -= 1
         kind = type(value)
-        if kind is str and len(value) <= self.characters and self.values >= 0:
+        if isinstance(value, str):
             self.characters -= len(value)
-            return encodable(value)
+            is_left = self.characters >= 0 and self.values >= 0
+            return encodable(str.__str__(value)) if is_left else CUT
         if value is None or kind is bool or kind is float:
             return value
         if self.values < 0 or depth > MAX_DEPTH or (kind is int and abs(value) > _MAX_INT64):
             return CUT
         if kind is int:
             return value
-        if isinstance(value, str):
-            return self.plain(str.__str__(value), depth) if kind is not str else CUT
         # A structured answer is an object of a dataclass or of pydantic's.
         fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
         if isinstance(fields, Mapping):
@@ -420,8 +411,6 @@ _OUTPUT_TOKENS = (
 
 def score_of(metadata: Mapping[str, Any]) -> float | None:
     """Return the score that retrievers write into a document's metadata; None: there is none."""
-    if not metadata:
-        return None
     return next((s for key in _SCORE_KEYS if (s := finite(metadata.get(key))) is not None), None)
 
 
@@ -431,8 +420,6 @@ def usage_of(counts: Any) -> Usage:
     Input tokens include those that came out of a cache, or went into it: where a provider counts
     these apart, they are added.
     """
-    if counts is None or (type(counts) is dict and not counts):  # as where nobody counts
-        return Usage()
     input_tokens = _counted(counts, _INPUT_TOKENS)
     if input_tokens is None:
         input_tokens = _counted(counts, _UNCACHED_TOKENS)
@@ -483,8 +470,6 @@ _FINISH_REASONS: Final = ("finish_reason", "stop_reason", "done_reason")
 
 def finish_reason_of(reply: Any) -> str:
     """Return why a model stopped, as a provider's reply says, a mapping or an object; else ""."""
-    if reply is None or (type(reply) is dict and not reply):
-        return ""
     choices = member_in(reply, "choices")
     for holder in (reply, *(choices[:1] if isinstance(choices, list | tuple) else ())):
         for name in _FINISH_REASONS:

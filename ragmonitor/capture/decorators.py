@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ragmonitor.capture.coercion import text_in
+from ragmonitor.capture.coercion import error_text, text_in
+from ragmonitor.capture.conversations import answer_in
 from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer, current_interaction
+from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.streams import Listener, listened
 from ragmonitor.records import Chunk
-from ragmonitor.runtime.guard import record_error, shielded
+from ragmonitor.runtime.guard import shielded
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 Begin = Callable[[str], InteractionRecorder]
 """From the question to the recorder of its interaction."""
-
-_ANSWER_KEYS = ("answer", "response", "result", "output")
 
 
 def answers(
@@ -46,13 +48,13 @@ def answers(
         TypeError: The function has no such parameter.
     """
     read = _query_reader(_inner(function), query)
-    text_of = _text_of if answer is None else answer
 
     def text(value: Any) -> str | None:
         if type(value) is str and answer is None:
             return value
         with shielded("capture"):  # `answer` is anybody's code, an extension module's too
-            return text_in(text_of(value))
+            said = text_in(value if answer is None else answer(value))
+            return said if said is not None or answer is not None else answer_in(value) or None
         return None
 
     def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener:
@@ -82,11 +84,37 @@ def retrieves(
 
     def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         i = current_interaction()
-        if i is None:
-            return None
-        return i.retrieval(query=read(args, kwargs), name=name, chunks=chunks)
+        return None if i is None else _Retrieval(i, read(args, kwargs), name, chunks)
 
     return _listened(function, listener, reads_streams=False)
+
+
+class _Retrieval(Listener):
+    """Notes what a function retrieves for an interaction."""
+
+    reads_streams = False
+
+    def __init__(
+        self,
+        recorder: InteractionRecorder,
+        query: str,
+        name: str,
+        chunks: Callable[[Any], Sequence[Chunk | str]] | None,
+    ) -> None:
+        self._recorder = recorder
+        self._run = recorder.noted("retriever", name, query)
+        self._run.started_ns = time.time_ns()
+        self._chunks = chunks
+
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
+        """Note that the search failed."""
+        if failure is not None and status_of(failure) == "error":
+            self._run.error = error_text(failure)
+        self.give(())
+
+    def give(self, result: Any) -> None:
+        """Note what the search found."""
+        self._recorder.found(self._run, result, self._chunks)
 
 
 def _inner(function: Any) -> Any:
@@ -101,11 +129,9 @@ def _listened(
     reads_streams: bool = True,
 ) -> Callable[P, R]:
     def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
-        try:
+        with shielded("capture"):
             return listener(args, kwargs)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
-            return None
+        return None
 
     wrapped: Any = listened(_inner(function), listen, reads_streams=reads_streams)
     kind: Any = type(function)
@@ -128,40 +154,22 @@ def _query_reader(
 ) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
     """Return what finds the question among a call's arguments; empty if it is no text."""
     try:
-        signature = inspect.signature(function)
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # a builtin that does not say: its first argument, then
         return lambda args, _: text_in(args[0] if args else "") or ""
-    kinds = {each: parameter.kind for each, parameter in signature.parameters.items()}
+    kinds = {each: parameter.kind for each, parameter in parameters.items()}
     names = [n for n, kind in kinds.items() if kind is not inspect.Parameter.VAR_KEYWORD]
     asked = name or next((each for each in names if each not in ("self", "cls")), "")
     if name is not None and name not in kinds and len(names) == len(kinds):
         raise TypeError(f"{name_of(function)} has no parameter {name!r}")
     if not asked and not optional:
         raise TypeError(f"{name_of(function)} takes no parameter that could be a question")
+    by_name = kinds.get(asked, inspect.Parameter.KEYWORD_ONLY) is inspect.Parameter.KEYWORD_ONLY
+    position = sys.maxsize if by_name else names.index(asked)
+    default = parameters[asked].default if asked in names else ""
 
     def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        if asked in kwargs:
-            return text_in(kwargs[asked]) or ""
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError:  # as the call itself will say
-            return ""
-        bound.apply_defaults()
-        value = bound.arguments.get(asked, "")
-        if kinds.get(asked) is inspect.Parameter.VAR_POSITIONAL:
-            value = value[0] if value else ""
+        value = args[position] if position < len(args) else kwargs.get(asked, default)
         return text_in(value) or ""
 
     return read
-
-
-def _text_of(value: Any) -> Any:
-    """Return the text of an answer; an object without one, as it is."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        text = next((v for k in _ANSWER_KEYS if isinstance(v := value.get(k), str)), None)
-    else:
-        members = (getattr(value, key, None) for key in _ANSWER_KEYS)
-        text = next((v for v in members if isinstance(v, str)), None)
-    return value if text is None else text

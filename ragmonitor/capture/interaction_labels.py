@@ -47,29 +47,23 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
     """Return an interaction's labels: those of the call itself, over those of its context.
 
     Args:
-        own: Keys `session_id`, `user_id`, `tags`, `attributes`, each optional.
+        own: Keys as those of the result, each optional.
         inherited: What `labels_in` returned.
     """
-    labels = {
-        "session_id": text_in(own.get("session_id")) or "",
-        "user_id": text_in(own.get("user_id")) or "",
-        "tags": tags_in(own.get("tags", ())),
-        "attributes": attributes_in(own.get("attributes")),
-    } | {key: value for key, value in own.items() if key == "capture_incomplete"}
-    if not inherited:
-        return labels
-    labels["session_id"] = labels["session_id"] or text_in(inherited.get(_SESSION)) or ""
-    labels["user_id"] = labels["user_id"] or text_in(inherited.get(_USER)) or ""
-    labels["tags"] = tuple(dict.fromkeys((*labels["tags"], *tags_in(inherited.get(_TAGS, ())))))
-    metadata = inherited.get(_METADATA)
+    theirs = inherited or {}
+    metadata = theirs.get(_METADATA)
     attributes = attributes_in(parsed(metadata) if isinstance(metadata, str) else metadata)
-    if version := text_in(inherited.get(_TEMPLATE_VERSION)):
-        attributes["prompt_version"] = version
-    attributes |= labels["attributes"]
-    if mark := text_in(inherited.get(PROBE_BAGGAGE)):
-        attributes[PROBE_BAGGAGE] = mark
-    labels["attributes"] = attributes
-    return labels
+    attributes |= attributes_in({"prompt_version": theirs.get(_TEMPLATE_VERSION)})
+    attributes |= attributes_in(own.get("attributes"))
+    attributes |= attributes_in({PROBE_BAGGAGE: theirs.get(PROBE_BAGGAGE)})
+    tags = (*tags_in(own.get("tags", ())), *tags_in(theirs.get(_TAGS, ())))
+    return {
+        "session_id": text_in(own.get("session_id")) or text_in(theirs.get(_SESSION)) or "",
+        "user_id": text_in(own.get("user_id")) or text_in(theirs.get(_USER)) or "",
+        "tags": tuple(dict.fromkeys(tags)),
+        "attributes": attributes,
+        "capture_incomplete": bool(own.get("capture_incomplete")),
+    }
 
 
 def labels_of(metadata: Mapping[str, Any], tags: Any = ()) -> dict[str, Any]:

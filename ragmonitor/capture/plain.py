@@ -18,7 +18,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextvars import ContextVar
 from typing import Any, Final, Self, cast
 
 from opentelemetry import context, trace
@@ -57,37 +56,30 @@ from ragmonitor.records import (
 from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
 
-MAX_PIECES: Final = 1_000_000
-"""Pieces of one stream that are kept."""
 MAX_CHARACTERS: Final = 16_000_000
 """Characters of one stream that are kept."""
+PIECE_CHARACTERS: Final = 50
+"""Characters that a piece takes the room of, beside its own."""
 
 
 class Record:
     """An interaction that the application recorded itself."""
 
-    __slots__ = ("_interaction", "framework", "is_probe", "status")
+    __slots__ = ("framework", "held", "is_probe", "status")
 
     def __init__(self, interaction: Any) -> None:
         if not isinstance(interaction, Interaction):
             note_unreadable(f"expected an Interaction, got {type(interaction).__name__}")
             interaction = without_texts(FRAMEWORK, "ok")
-        self._interaction = interaction
-        self.framework = text_in(interaction.framework) or FRAMEWORK
-        self.is_probe = is_probe(interaction)
-        self.status: Status = status_in(interaction.status)
-
-    @property
-    def held(self) -> Interaction:
+        self.held: Interaction = interaction
         """The record as it was handed over, to be weighed."""
-        return self._interaction
+        self.framework = text_in(self.held.framework) or FRAMEWORK
+        self.is_probe = is_probe(self.held)
+        self.status: Status = status_in(self.held.status)
 
     def interaction(self) -> Interaction:
         """Return the record."""
-        return self._interaction
-
-
-_current: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_current", default=None)
+        return self.held
 
 
 def current_interaction() -> InteractionRecorder | None:
@@ -95,7 +87,8 @@ def current_interaction() -> InteractionRecorder | None:
 
     Code deep in an application, and integrations, may add to it.
     """
-    return _current.get()
+    scope = entered_scope.get()
+    return None if scope is None else cast("InteractionRecorder", scope.interaction)
 
 
 class _PlainTranslator(Translator):
@@ -163,12 +156,15 @@ class InteractionRecorder(FinishedRuns):
         self.id = str(root.id)
         """The interaction's id."""
         self._hand_over = hand_over
-        self._ids: Any = (session_id, user_id)
-        self._tags: list[Any] = (
-            [] if type(tags) is tuple and not tags else [*items_in(tags, MAX_LABELS)[0]]
-        )
-        self._attributes = {} if attributes is None else attributes_in(attributes)
-        self._unanswered = False
+        self._tags: list[Any] = [*items_in(tags, MAX_LABELS)[0]]
+        self._attributes = attributes_in(attributes)
+        self._labels = {
+            "session_id": session_id,
+            "user_id": user_id,
+            "tags": self._tags,
+            "attributes": self._attributes,
+        }
+        self.is_unreadable = False
         """The function that was to answer returned a value without a text."""
         self._ends_with: FinishedRuns | None = None
         """The part whose end is the interaction's."""
@@ -179,9 +175,9 @@ class InteractionRecorder(FinishedRuns):
             if current:
                 root.caller = trace.get_current_span(current).get_span_context()
                 root.labels = labels_in(current)
-        self.scope = InteractionScope(hand_over, self._leave)
+        self.scope = InteractionScope(self, hand_over, self._leave)
         """Open until the block has ended, and every stream that began in it."""
-        self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
+        self._before: list[InteractionScope | None] = []
         self.gives_way = False
         """It is a function's: one that is called in it, and retrieves, answers in its place."""
         self._outer: InteractionRecorder | None = None
@@ -207,22 +203,18 @@ class InteractionRecorder(FinishedRuns):
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
-        outer = _current.get()
-        self._before.append((entered_scope.get(), outer))
+        outer = current_interaction()
+        self._before.append(entered_scope.get())
         if outer is not None and outer.gives_way and not self._is_over:
             self._outer = outer
         entered_scope.set(self.scope)
-        _current.set(self)
         make_current(self.id)
 
     def exit(self) -> None:
         """Put back what was current before."""
-        if not self._before:
-            return
-        # Set, not reset by token: a generator may be closed in another context than it began in.
-        block, interaction = self._before.pop()
-        entered_scope.set(block)
-        _current.set(interaction)
+        if self._before:
+            # Set, not reset by token: a generator may be closed in another context than its own.
+            entered_scope.set(self._before.pop())
 
     def end(self, error: BaseException | None = None) -> None:
         """End the interaction: now, or when the streams that began in it have been read."""
@@ -245,15 +237,7 @@ class InteractionRecorder(FinishedRuns):
         An iterator is not read, which would take its items from whoever reads it next: pass a list.
         """
         with _capture:
-            self.found(self._noted("retriever", name, query or self._root.inputs), chunks)
-
-    def retrieval(
-        self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
-    ) -> ObservedRetrieval:
-        """Return a listener that notes what a retriever gives."""
-        run = self._noted("retriever", name, query or self._root.inputs)
-        run.started_ns = time.time_ns()
-        return ObservedRetrieval(self, run, chunks)
+            self.found(self.noted("retriever", name, query), chunks)
 
     def found(self, run: Run, result: Any, chunks: Callable[[Any], Any] | None = None) -> None:
         """Note what a retrieval gave, read by `chunks` if that is given."""
@@ -273,9 +257,9 @@ class InteractionRecorder(FinishedRuns):
         if not whole:
             self.miss()
 
-    def _noted(self, kind: RunKind, name: str, inputs: Any) -> Run:
+    def noted(self, kind: RunKind, name: str = "", query: Any = "") -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
-        run = Run("", self._root, kind, text_in(name) or "", inputs)
+        run = Run("", self._root, kind, text_in(name) or "", query or self._root.inputs)
         run.started_ns = self.step_ns
         if self._is_over:
             note_unreadable("noted on an interaction that had ended, and was handed over")
@@ -312,25 +296,13 @@ class InteractionRecorder(FinishedRuns):
             members = self._root.members
             run = members[-1] if members else None
             if run is None or not run.first_piece_ns or run.outputs != answer:
-                run = self._noted("model", "", ())
+                run = self.noted("model")
                 run.ended_ns, run.outputs = time.time_ns(), answer
                 first_ns = self._root.first_piece_ns
                 run.first_piece_ns = first_ns if first_ns >= self.step_ns else 0
                 self.step_ns = run.ended_ns
             run.inputs = prompt if type(prompt) is tuple else items_in(prompt)[0]
             run.details = text_in(model) or "", usage if type(usage) is Usage else Usage()
-
-    def returned(self, text: str, *, unreadable: bool) -> None:
-        """Note the text in what the function returned that answers the question.
-
-        Args:
-            text: Empty if there is none: the answer is then what was noted, or observed.
-            unreadable: Something was returned that has no text.
-        """
-        if text:
-            self.answered(text)
-        else:
-            self._unanswered = unreadable
 
     def streamed(self, pieces: Iterable[str]) -> Iterator[str]:
         """Return the pieces of an answer unchanged, and note them as they are read.
@@ -395,7 +367,7 @@ class InteractionRecorder(FinishedRuns):
     # --- the finished interaction ---------------------------------------------------------------
 
     def _leave(self) -> None:
-        root, parts = self._root, self._parts
+        root, parts = self._root, self.scope.parts
         with _capture:
             self._is_over = True
             if not root.outputs and root.status == "ok":
@@ -414,13 +386,9 @@ class InteractionRecorder(FinishedRuns):
             self._hand_over(self)
 
     @property
-    def _parts(self) -> list[FinishedRuns]:
-        return cast("list[FinishedRuns]", self.scope.parts)
-
-    @property
     def held(self) -> list[Any]:
         """The texts and objects that are held, to be weighed."""
-        return [*super().held, *(part.held for part in self._parts)]
+        return [*super().held, *(part.held for part in self.scope.parts)]
 
     def interaction(self) -> Interaction:
         """Return the record, behind the request path; before the end, as it stands."""
@@ -450,24 +418,24 @@ class InteractionRecorder(FinishedRuns):
         """
         if self._root.outputs is not None:
             return str(self._root.outputs)
-        parts = self._parts
+        parts = self.scope.parts
         since_ns = next((part.ended_ns for part in parts if part.has_retrieved()), 0)
         said = (part.answer() for part in reversed(parts) if part.ended_ns >= since_ns)
         return next(filter(None, said), "")
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return what was noted, or what was observed."""
-        observed = (each for part in self._parts for each in part.retrievals())
+        observed = (each for part in self.scope.parts for each in part.retrievals())
         return super().retrievals() or tuple(observed)
 
     def generations(self) -> tuple[Generation, ...]:
         """Return the model calls: those that were seen have their own times and tokens."""
-        observed = tuple(each for part in self._parts for each in part.generations())
+        observed = tuple(each for part in self.scope.parts for each in part.generations())
         return observed or super().generations()
 
     def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave."""
-        parts = (chunk for part in self._parts for chunk in part.retrieved_chunks())
+        parts = (chunk for part in self.scope.parts for chunk in part.retrieved_chunks())
         return [*super().retrieved_chunks(), *parts]
 
     def shown_among(
@@ -476,63 +444,29 @@ class InteractionRecorder(FinishedRuns):
         """Return what was noted as retrieved, or what was shown of the rest."""
         if any(run.kind == "retriever" for run in self._root.members):
             return [chunk for retrieval in retrievals for chunk in retrieval.chunks]
-        named = [chunk for part in self._parts for chunk in part.shown()]
+        named = [chunk for part in self.scope.parts for chunk in part.shown()]
         return shown_of(retrievals, generations, named)
 
     def labels(self) -> dict[str, Any]:
         """Return what the block says of it, then its context, then the parts' session and user."""
-        session_id, user_id = self._ids
-        own = {
-            "session_id": session_id,
-            "user_id": user_id,
-            "tags": self._tags,
-            "attributes": self._attributes,
-        }
-        labels = merged(own, self._root.labels)
-        theirs = [part.labels() for part in reversed(self._parts)]
+        labels = merged(self._labels, self._root.labels)
+        theirs = [part.labels() for part in reversed(self.scope.parts)]
         for key in ("session_id", "user_id"):
-            labels[key] = next((each[key] for each in (labels, *theirs) if each.get(key)), "")
+            labels[key] = next((each[key] for each in (labels, *theirs) if each[key]), "")
         labels["capture_incomplete"] = (
             bool(self.scope.lost)
-            or (self._unanswered and not self.answer())
-            or any(each.get("capture_incomplete") for each in theirs)
+            or (self.is_unreadable and not self.answer())
+            or any(each["capture_incomplete"] for each in theirs)
         )
         return labels
-
-
-class ObservedRetrieval(Listener):
-    """Notes one retrieval of a function that was decorated."""
-
-    reads_streams = False
-
-    def __init__(
-        self,
-        recorder: InteractionRecorder,
-        run: Run,
-        chunks: Callable[[Any], Sequence[Chunk | str]] | None,
-    ) -> None:
-        self._recorder = recorder
-        self._run = run
-        self._chunks = chunks
-
-    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
-        """Note that the search failed."""
-        if failure is not None and status_of(failure) == "error":
-            self._run.error = error_text(failure)
-        self.give(())
-
-    def give(self, result: Any) -> None:
-        """Note what the search found."""
-        self._recorder.found(self._run, result, self._chunks)
 
 
 def _as_now(item: Any) -> Any:
     """Return a mapping or a document as it is now: the application may shorten it to show it."""
     if type(item) is tuple and len(item) == 2:
         return _as_now(item[0]), item[1]
-    fields = item if type(item) is dict else getattr(item, "__dict__", None)
-    is_document = type(fields) is dict and (fields is item or "page_content" in fields)
-    return dict(fields) if is_document else item
+    fields = item if type(item) is dict else getattr(item, "__dict__", {})
+    return dict(fields) if fields is item or "page_content" in fields else item
 
 
 class StreamedAnswer(Listener):
@@ -584,8 +518,8 @@ class StreamedAnswer(Listener):
             self._is_missing = self._is_missing or text is None
             return
         recorder.first_piece()
-        self._characters += len(text)
-        if self._characters > MAX_CHARACTERS or len(self._pieces) >= MAX_PIECES:
+        self._characters += len(text) + PIECE_CHARACTERS
+        if self._characters > MAX_CHARACTERS:
             self._is_missing = True
         else:
             self._pieces.append(text)
@@ -595,7 +529,9 @@ class StreamedAnswer(Listener):
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             text = self._text(result)
-            recorder.returned(text or "", unreadable=text is None and result is not None)
+            recorder.is_unreadable = text is None and result is not None
+            if text:
+                recorder.answered(text)
             recorder.end()
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:

@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from opentelemetry import baggage, context
 
 from ragmonitor.capture.current_id import App, Receive, Scope, Send
-from ragmonitor.records import Probe
-from ragmonitor.runtime.guard import record_error
+from ragmonitor.records import Interaction
+from ragmonitor.runtime.guard import shielded
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
 MAX_MARK_CHARACTERS = 200
@@ -31,18 +31,14 @@ def current_mark(within: context.Context | None = None) -> str:
     return value[:MAX_MARK_CHARACTERS] if isinstance(value, str) else ""
 
 
-def is_probe(interaction: Any) -> bool:
+def is_probe(interaction: Interaction) -> bool:
     """Return whether a record answers a golden question: by its probe, an attribute or a tag."""
-    try:
-        if isinstance(getattr(interaction, "probe", None), Probe):
-            return True
-        attributes, tags = (getattr(interaction, each, None) for each in ("attributes", "tags"))
-        return (isinstance(attributes, Mapping) and PROBE_BAGGAGE in attributes) or (
-            isinstance(tags, tuple | list) and PROBE_BAGGAGE in tags
+    held: tuple[Any, ...] = (interaction.attributes, interaction.tags)
+    with shielded("capture"):  # the application's own record; what cannot be read marks nothing
+        return interaction.probe is not None or any(
+            isinstance(each, Mapping | tuple | list) and PROBE_BAGGAGE in each for each in held
         )
-    except Exception as error:  # noqa: BLE001 - what cannot be read marks nothing
-        record_error("capture", error)
-        return False
+    return False
 
 
 @contextmanager

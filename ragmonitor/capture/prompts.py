@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -44,18 +44,20 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
         return None
     where = {text: prompt.find(text) for text in dict.fromkeys(texts) if text}
     places = {at: where[text] for at, text in enumerate(texts) if text and where[text] >= 0}
-    taken = {(place, texts[position][:HEAD]) for position, place in places.items()}
-    occurrences: dict[str, Iterator[int]] = {}
+    taken = set(places.values())
+    after: dict[str, int] = {}
     for position, text in enumerate(texts):
         if position in places or not text:
             continue
-        head = text[:HEAD]
         # Gone on with, for the next chunk that begins alike: what was taken stays taken.
-        for place in occurrences.setdefault(head, _occurrences(prompt, head)):
-            if (place, head) not in taken:
-                places[position] = place
-                taken.add((place, head))
-                break
+        head = text[:HEAD]
+        place = prompt.find(head, after.get(head, 0))
+        while place in taken:
+            place = prompt.find(head, place + 1)
+        after[head] = place + 1 or len(prompt)
+        if place >= 0:
+            places[position] = place
+            taken.add(place)
     if not places:
         return None
     before = -1
@@ -139,10 +141,3 @@ def _shown_in(text: str, metadata: Mapping[str, Any]) -> list[str]:
             if place >= 0 and is_told and not any(map(str.isalnum, around)):
                 lines.append(f"{name}: {written}")
     return lines
-
-
-def _occurrences(prompt: str, head: str) -> Iterator[int]:
-    place = prompt.find(head)
-    while place >= 0:
-        yield place
-        place = prompt.find(head, place + 1)

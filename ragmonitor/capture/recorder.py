@@ -49,8 +49,12 @@ _log = logging.getLogger("ragmonitor")
 
 Key = TypeVar("Key")
 MAX_OPEN_RUNS: Final = 50_000
+"""When more runs are open, roots, members and steps alike, the oldest are forgotten: a root is
+handed over as partial, a root that lost one as incomplete."""
 OPEN_RUN_AGE_S: Final = 900.0
+"""A root that is open for longer is handed over as partial."""
 PAUSED_RUN_AGE_S: Final = 14_400.0
+"""A paused root that is not resumed within this time is handed over as partial."""
 
 Value = TypeVar("Value")
 
@@ -67,9 +71,6 @@ class Recorder:
         translator: Translator,
         hand_over: Callable[[Finished], None],
         *,
-        max_open_runs: int = MAX_OPEN_RUNS,
-        open_run_age_s: float = OPEN_RUN_AGE_S,
-        paused_run_age_s: float = PAUSED_RUN_AGE_S,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         drain_s: float = 0.0,
@@ -80,11 +81,6 @@ class Recorder:
         Args:
             translator: Turns the framework's objects into records, behind the request path.
             hand_over: Takes a finished interaction; must return at once and never raise.
-            max_open_runs: When more runs are open, roots, members and steps alike, the oldest
-                are forgotten: a root is handed over as partial, a root that lost one as incomplete.
-            open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
-            paused_run_age_s: A paused root that is not resumed within this time is handed over
-                as partial; at most `MAX_PAUSED` of the open runs may be paused.
             root_names: Only runs of these names are interactions, and tagged ones; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
             drain_s: The framework reports ends up to so long after they happened; `drain` waits.
@@ -104,10 +100,6 @@ class Recorder:
         self.chooses = bool(root_names)
         """Runs below others may be interactions by their name; by a tag they always may."""
         self._drain_s = drain_s
-        self._max_open_runs = max_open_runs
-        self._forgotten_at_once = max(1, max_open_runs // 1_000)
-        self._open_run_age_ns = int(open_run_age_s * 1e9)
-        self._paused_run_age_ns = int(paused_run_age_s * 1e9)
         self._on_forgotten = on_forgotten
 
     def __len__(self) -> int:
@@ -161,49 +153,46 @@ class Recorder:
             runs = self._open
             if run_id in runs:
                 return
-            if len(runs) >= self._max_open_runs:
+            if len(runs) >= MAX_OPEN_RUNS:
                 self._forget_oldest()
             parent = None if parent_id is None else runs.get(parent_id)
             run: Run | None
-            if parent is not None:
-                if kind != "chain":
-                    root = parent.root
-                    if root.ended_ns or len(root.members) < MAX_MEMBERS:
-                        run = Run(run_id, parent, kind, name, inputs)
-                        if kind == "retriever" and parent.kind == "tool":
-                            parent.retrieved = True
-                        if root.ended_ns == 0:
-                            root.members.append(run)
-                    else:
-                        self._lose(root)
-                        run = None
-                elif picked and not (
-                    # A scope is the interaction that its code says it is.
-                    parent.inside_retriever
-                    or parent.kind == "retriever"
-                    or parent.root.scope is not None
-                ):
-                    run = self._inner(run_id, parent, name, inputs, thread)
-                else:
-                    # A step between root and retriever or model carries the tree and nothing
-                    # else: what starts under it starts under its parent.
-                    run = None
-                if run is None:
-                    runs[run_id] = parent
-                    return
-            else:
+            if parent is None:
                 run = self._root(run_id, kind, name, inputs, thread, resumes)
-                if run is None:
-                    return
-            if run.root is run:
-                run.root.asked = run.root.asked or asked
-                run.root.picked = picked
-            if at_ns:
-                run.started_ns = at_ns
-            run.details = details
+            elif kind != "chain":
+                run = self._member(run_id, parent, kind, name, inputs)
+            elif picked and not (parent.within_retriever or parent.root.scope is not None):
+                # Else a scope is the interaction that its code says it is.
+                run = self._inner(run_id, parent, name, inputs, thread)
+            else:
+                # A step between root and retriever or model carries the tree and nothing else: what
+                # starts under it starts under its parent.
+                run = parent
+            if run is None:
+                return
             runs[run_id] = run
+            if run is not parent:
+                if isinstance(run, Root):
+                    run.asked = run.asked or asked
+                    run.picked = picked
+                if at_ns:
+                    run.started_ns = at_ns
+                run.details = details
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
+
+    def _member(self, run_id: Hashable, parent: Run, kind: RunKind, name: str, inputs: Any) -> Run:
+        """Return a retriever, model or tool; where there is no room for one, its parent."""
+        root = parent.root
+        if not root.ended_ns and len(root.members) >= MAX_MEMBERS:
+            self._lose(root)
+            return parent
+        run = Run(run_id, parent, kind, name, inputs)
+        if kind == "retriever" and parent.kind == "tool":
+            parent.retrieved = True
+        if not root.ended_ns:
+            root.members.append(run)
+        return run
 
     def _root(  # noqa: PLR0917 - as `started`
         self,
@@ -314,7 +303,7 @@ class Recorder:
         Args:
             run_id: As in `started`.
             outputs: What it gave. Of a tool: what it retrieved, None if that is nothing.
-            inputs: What it was given, where that became known only at the end.
+            inputs: What a root was given, where that became known only at the end.
             status: `partial` for a stream that was closed before its end.
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
@@ -333,14 +322,19 @@ class Recorder:
                 run.first_piece_ns = first_piece_ns
             if isinstance(run, Root):
                 run.asked = run.asked and asked
+                if inputs is not None and not run.resumed_ns:
+                    run.inputs = inputs
                 if named is not None:
                     self._note_named(run, outputs, named)
-                if run.thread is not None and run.scope is None and run.outer is None:
-                    run.waits = run.waits or bool(_told(waits, outputs))
-                    if run.waits or FinishedRuns(run, self._translator).is_unanswered():
-                        self._pause(run, outputs, inputs, run.thread)
+                failed = status in ("error", "cancelled")
+                if run.thread is not None and run.scope is None and not failed:
+                    is_whole = status == "ok" and run.outer is None
+                    run.waits = run.waits or (is_whole and bool(_told(waits, outputs)))
+                    retrieved, _, since = FinishedRuns(run, self._translator).course()
+                    if run.waits or (is_whole and retrieved and not since):
+                        self._pause(run, outputs, run.thread)
                         return
-            self._close(run, outputs, inputs, status, error, at_ns)
+            self._close(run, outputs, status, error, at_ns)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
 
@@ -376,24 +370,13 @@ class Recorder:
         Its root pauses under its `thread`, now or when it ends.
         """
         with _capture:
-            run = self._open.pop(run_id, None)
-            if run is None:
-                return
-            root = run.root
-            root.waits = True
-            if run.id != run_id:
-                return
-            if run is not root:
-                self._close(run, None, None, "ok", "")
-            elif root.thread is not None and root.scope is None:
-                self._pause(root, None, None, root.thread)
-            elif root.outer is not None:
-                root.outer.waits = True
-                root.ended_ns = time.time_ns()
-                self._move(root, root.outer)
-                root.release()
-            else:
-                self._close(root, None, None, "partial", "")
+            run = self._open.get(run_id)
+            if run is not None:
+                root = run.root
+                root.waits = True
+                if root.thread is None and root.outer is not None:
+                    root.outer.waits = True
+                self.ended(run_id, status="partial" if run is root else "ok")
 
     def failed(
         self,
@@ -405,14 +388,14 @@ class Recorder:
     ) -> None:
         """Note that a run ended with an exception, with what is known of its outputs."""
         with _capture:
-            run = self._open.pop(run_id, None)
-            if run is not None and run.id == run_id:
+            run = self._open.get(run_id)
+            if run is not None:
                 status = status_of(failure)
                 if run.kind == "tool" and outputs is None and self.is_retrieval_tool(run.name):
                     outputs = ""  # a search that failed is a retrieval too
                 # Text only: an exception holds its frames, and with them the whole request.
                 text = error_text(failure) if status == "error" else ""
-                self._close(run, outputs, inputs, status, text)
+                self.ended(run_id, outputs, inputs=inputs, status=status, error=text)
 
     def is_open(self, run_id: Hashable) -> bool:
         """Return whether this run was started here and has not ended."""
@@ -433,30 +416,24 @@ class Recorder:
         run = self._open.get(run_id)
         return run is not None and run.id != run_id
 
-    def _close(  # noqa: PLR0917 - as `started`
-        self, run: Run, outputs: Any, inputs: Any, status: Status, error: str, at_ns: int = 0
+    def _close(
+        self, run: Run, outputs: Any, status: Status, error: str = "", at_ns: int = 0
     ) -> None:
         run.ended_ns = max(at_ns, run.started_ns) if at_ns else time.time_ns()
         run.outputs = outputs
         run.status = status
         run.error = error
         if isinstance(run, Root):
-            if inputs is not None and not run.resumed_ns:
-                run.inputs = inputs
             if status == "cancelled":
                 for member in run.members:
                     # LangChain never ends the model run of a cancelled request.
                     if member.kind == "model" and member.is_open:
                         self._open.pop(member.id, None)
             self._finish(run)
-        elif inputs is not None:
-            run.inputs = inputs
 
-    def _pause(self, root: Root, outputs: Any, inputs: Any, key: Hashable) -> None:
+    def _pause(self, root: Root, outputs: Any, key: Hashable) -> None:
         root.ended_ns = time.time_ns()
         root.outputs = outputs
-        if inputs is not None and not root.resumed_ns:
-            root.inputs = inputs
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
         if len(self._paused) >= MAX_PAUSED:
@@ -542,9 +519,9 @@ class Recorder:
     def sweep(self) -> None:
         """Give up what has been open for too long; called from the worker, now and then."""
         now_ns = time.time_ns()
-        aged_ns = now_ns - self._open_run_age_ns
+        aged_ns = now_ns - int(OPEN_RUN_AGE_S * 1e9)
         for key, paused in [*self._paused.copy().items()]:
-            if paused.ended_ns < now_ns - self._paused_run_age_ns:
+            if paused.ended_ns < now_ns - int(PAUSED_RUN_AGE_S * 1e9):
                 self._abandon(key)
         for run_id, run in [*self._open.copy().items()]:
             if run.id == run_id and run.is_root:
@@ -567,7 +544,7 @@ class Recorder:
         self._paused.clear()
 
     def _forget_oldest(self) -> None:
-        for run_id, run in oldest_of(self._open, self._forgotten_at_once):
+        for run_id, run in oldest_of(self._open, max(1, MAX_OPEN_RUNS // 1_000)):
             self._give_up(run_id, run, "too_many_open")
 
     def lost(self, run_id: Hashable, reason: str = "too_many_open") -> None:
@@ -589,18 +566,16 @@ class Recorder:
             return
         if run.id == run_id and run.is_root and run.is_open:
             self._on_forgotten(reason)
-            self._close(run, None, None, "partial", "")
+            self._close(run, None, "partial")
         else:
             self._lose(run.root, reason)
 
 
 def _told(question: Callable[[Any], Any] | None, outputs: Any) -> Any:
     # Shielded apart: a root whose outputs cannot be looked into must end all the same.
-    try:
+    with _capture:
         return None if question is None else question(outputs)
-    except Exception as error:  # noqa: BLE001 - anybody's objects
-        record_error("capture", error)
-        return None
+    return None
 
 
 def tool_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:

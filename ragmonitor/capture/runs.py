@@ -51,7 +51,12 @@ class Run:
         self.started_ns = time.time_ns()
         if parent is not None:
             self.root = parent.root
-            self.inside_retriever = parent.inside_retriever or parent.kind == "retriever"
+            self.inside_retriever = parent.within_retriever
+
+    @property
+    def within_retriever(self) -> bool:
+        """Whether what this run calls is inside a retriever."""
+        return self.inside_retriever or self.kind == "retriever"
 
     @property
     def is_root(self) -> bool:

@@ -7,21 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ragmonitor.runtime.protocols import Finished
 
 MAX_PARTS: Final = 1_000
 """Runs that one scope keeps; an interaction has a handful."""
-
-
-class Part(Protocol):
-    """A root's runs that ended within a scope (`FinishedRuns`)."""
-
-    def release(self) -> None:
-        """Let go of its runs: nothing more is to be read of them."""
-        ...
 
 
 class InteractionScope:
@@ -31,13 +23,15 @@ class InteractionScope:
     block may be read after it.
     """
 
-    __slots__ = ("_closed", "_is_read", "_open", "_ticket", "hand_over", "lost", "parts")
-
-    def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
+    def __init__(
+        self, interaction: Any, hand_over: Callable[[Finished], None], done: Callable[[], None]
+    ) -> None:
+        self.interaction = interaction
+        """The recorder of the block's interaction."""
         self.hand_over = hand_over
         """The monitor's: the runs of another monitor do not belong to the scope."""
-        self.parts: list[Part] = []
-        """The ended runs, in the order in which they ended."""
+        self.parts: list[Any] = []
+        """The ended runs (`FinishedRuns`), in the order in which they ended."""
         self.lost = 0
         """The number of parts beyond `MAX_PARTS`."""
         self._open: set[Hashable] = set()
@@ -59,7 +53,7 @@ class InteractionScope:
             self._open.add(part)
         return True
 
-    def finish(self, part: Hashable, finished: Part | None = None) -> None:
+    def finish(self, part: Hashable, finished: Any = None) -> None:
         """Note that a part has ended, and keep what it became."""
         if finished is not None:
             if part in self._open and not self._is_read:

@@ -44,6 +44,15 @@ class Listener:
 
 
 @contextmanager
+def _ending(listener: Listener) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        listener.end(None if isinstance(error, GeneratorExit) else error)
+        raise
+
+
+@contextmanager
 def _entered(listener: Listener) -> Iterator[None]:
     listener.enter()
     try:
@@ -61,27 +70,25 @@ def _reading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
 
     def pieces(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         listener = begin(args, kwargs) or Listener()
-        inner: Any = None
-        try:
+        with _ending(listener):
             inner = function(*args, **kwargs)
-            advance = inner.__next__
-            while True:
-                listener.enter()
-                try:
-                    item = advance()
-                except StopIteration as ended:
-                    listener.end(whole=True)
-                    return ended.value
-                finally:
-                    listener.exit()
-                listener.take(item)
-                yield item
-        except BaseException as error:
-            if hasattr(inner, "close"):
-                with _entered(listener):
-                    inner.close()
-            listener.end(None if isinstance(error, GeneratorExit) else error)
-            raise
+            try:
+                while True:
+                    listener.enter()
+                    try:
+                        item = next(inner)
+                    except StopIteration as ended:
+                        listener.end(whole=True)
+                        return ended.value
+                    finally:
+                        listener.exit()
+                    listener.take(item)
+                    yield item
+            except BaseException:
+                if hasattr(inner, "close"):
+                    with _entered(listener):
+                        inner.close()
+                raise
 
     return pieces
 
@@ -91,27 +98,25 @@ def _areading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
 
     async def pieces(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         listener = begin(args, kwargs) or Listener()
-        inner: Any = None
-        try:
+        with _ending(listener):
             inner = function(*args, **kwargs)
-            advance = inner.__anext__
-            while True:
-                listener.enter()
-                try:
-                    item = await advance()
-                except StopAsyncIteration:
-                    listener.end(whole=True)
-                    return
-                finally:
-                    listener.exit()
-                listener.take(item)
-                yield item
-        except BaseException as error:
-            if hasattr(inner, "aclose"):
-                with _entered(listener):
-                    await inner.aclose()
-            listener.end(None if isinstance(error, GeneratorExit) else error)
-            raise
+            try:
+                while True:
+                    listener.enter()
+                    try:
+                        item = await anext(inner)
+                    except StopAsyncIteration:
+                        listener.end(whole=True)
+                        return
+                    finally:
+                        listener.exit()
+                    listener.take(item)
+                    yield item
+            except BaseException:
+                if hasattr(inner, "aclose"):
+                    with _entered(listener):
+                        await inner.aclose()
+                raise
 
     return pieces
 
@@ -146,12 +151,8 @@ def observed(result: Any, listener: Listener) -> Any:
 
 
 async def _awaited(coming: Any, listener: Listener) -> Any:
-    try:
-        with _entered(listener):
-            result = await coming
-    except BaseException as error:
-        listener.end(error)
-        raise
+    with _ending(listener), _entered(listener):
+        result = await coming
     return observed(result, listener)
 
 
@@ -169,12 +170,8 @@ def listened(
         listener = begin(args, kwargs)
         if listener is None:
             return function(*args, **kwargs)
-        try:
-            with _entered(listener):
-                result = function(*args, **kwargs)
-        except BaseException as error:
-            listener.end(error)
-            raise
+        with _ending(listener), _entered(listener):
+            result = function(*args, **kwargs)
         return observed(result, listener)
 
     async def coroutine(*args: Any, **kwargs: Any) -> Any:

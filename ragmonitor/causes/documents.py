@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from heapq import nlargest
 from operator import attrgetter
@@ -11,10 +12,10 @@ from typing import Any, Final
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import CERTAIN, Chunk, Report, Verdict
 from ragmonitor.stats.comparison import compare_block
-from ragmonitor.stats.parts import Answer
+from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.sums import ALL, MAX_WEIGHT, RATE, group_of
 from ragmonitor.stats.tick import WATERMARK_S, Tick
-from ragmonitor.store import MEAN_S, Increments, Rows, merge
+from ragmonitor.store import MEAN_S, Rows, Store, merge
 
 CAPACITY: Final = 400
 """Documents that are kept: half of them the newest, half the most often contradicted. Up to twice
@@ -65,7 +66,7 @@ _Block = dict[str, Rows]
 """What five minutes of answers are compared by: bets by series, and by group."""
 
 
-class Documents:
+class Documents(Part):
     """A bounded table of documents, and evidence like that of slices, without series of their own.
 
     Within blocks of five minutes the answers that were shown a document are compared with the
@@ -74,19 +75,23 @@ class Documents:
     """
 
     def __init__(
-        self, policy: ContentPolicy, tick: Tick, *, series: str, now: Callable[[], float]
+        self,
+        policy: ContentPolicy,
+        store: Store,
+        tick: Tick,
+        *,
+        series: str,
     ) -> None:
         """Begin without a document.
 
         Args:
             policy: Says what a document may be called.
+            store: Where the evidence is added up.
             tick: Knows how bad answers usually are.
             series: What hallucination is called in the sums.
-            now: Seconds since the epoch.
         """
-        self._policy, self._tick = policy, tick
+        self._policy, self._store, self._tick = policy, store, tick
         self._root = series
-        self._now = now
         self.clear()
 
     def clear(self) -> None:
@@ -95,19 +100,20 @@ class Documents:
         self._answers = 0
         self._blocks: dict[int, _Block] = {}
         """By the time when they begin."""
+        self._closed_s = -math.inf
+        """Blocks that began until then are closed."""
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one completed answer."""
         shown = [name_of(each, self._policy) for each in answer.interaction.chunks]
         self._count(answer, shown)
         decision = answer.completed.decision or CERTAIN
         t = int(answer.at_s // MEAN_S) * MEAN_S
-        is_closed = self._now() >= t + MEAN_S + WATERMARK_S
-        if decision.inclusion_probability <= 0 or is_closed:
-            return
+        if decision.inclusion_probability <= 0 or t <= self._closed_s:
+            return ()
         block = self._blocks.setdefault(t, {self._root: {}})
         if len(block[self._root]) >= MAX_VERDICTS:
-            return
+            return ()
         bets: Rows = {ALL: [decision.rate, 0.0, 0.0, 0.0]}
         verdict = answer.hallucination
         if verdict is not None:
@@ -117,16 +123,16 @@ class Documents:
         documents = {f"{self._root}|{SOURCE}={name}" for name in shown[:MAX_OF_ANSWER]}
         for series in (self._root, *documents):
             merge(block.setdefault(series, {}), bets)
+        return ()
 
     # --- evidence -------------------------------------------------------------------------------
 
-    def take(self) -> Increments:
-        """Return the log gains of the blocks whose verdicts are all in, for the store."""
-        gains: Increments = {}
-        for t in sorted(t for t in self._blocks if t + MEAN_S + WATERMARK_S <= self._now()):
-            gains[f"c{t}"] = self._gains(t, self._blocks[t])
-            del self._blocks[t]
-        return gains
+    def tick(self) -> Sequence[Observation]:
+        """Add up the log gains of the blocks whose verdicts are all in."""
+        self._closed_s = self._store.now() - MEAN_S - WATERMARK_S
+        for t in sorted(t for t in self._blocks if t <= self._closed_s):
+            self._store.add({f"c{t}": self._gains(t, self._blocks.pop(t))})
+        return ()
 
     def ahead(self, since_s: float) -> Rows:
         """Return the log gains of the blocks that are not closed, from a moment on."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from ragmonitor.causes.answer_slices import MAX_CHARACTERS, SERVICE_VERSION
-from ragmonitor.records import GaugeValue, Interaction
+from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.semconv import metrics
+from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.service import Watching
 from ragmonitor.store import Store
 
 EventKind = Literal["deployment", "judge_change", "event"]
@@ -51,7 +52,7 @@ class Seen(NamedTuple):
     last_s: float
 
 
-class History:
+class History(Part):
     """Keeps events, and when each version answered, in the store.
 
     A deployment is the first answer of a version; a judge change is another identity of the judge;
@@ -61,23 +62,20 @@ class History:
     def __init__(
         self,
         store: Store,
+        watching: Watching,
         *,
         version: str = "",
-        compare_by: Collection[str],
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
         Args:
             store: Where they are kept.
+            watching: Names the judge, and the attributes whose values are versions.
             version: The setting `service_version`, where an interaction names no other.
-            compare_by: The attributes whose values are versions of the application.
-            now: Seconds since the epoch.
         """
         self._store = store
         self._version = version
-        self._compare_by = frozenset((SERVICE_VERSION, *compare_by))
-        self._now = now
+        self._watching = watching
         self.clear()
 
     def clear(self) -> None:
@@ -87,7 +85,7 @@ class History:
         self._judge = self._known_judge = ""
         self._read_s = -math.inf
         self.events: Sequence[Event] = ()
-        """As of the last `poll`, in the order of time."""
+        """As of the last tick, in the order of time."""
         self.versions: Mapping[str, Seen] = {}
         """By slice, such as `service_version=1.1`; in the order of their first answers."""
 
@@ -111,21 +109,21 @@ class History:
         event = Event(kind="event", name=str(name)[:MAX_TOLD], at_s=at_s, attributes=texts)
         self._told.append((event, clean))
 
-    def answered(self, interaction: Interaction, at_s: float) -> None:
-        """Notice the versions of an answer."""
+    def add(self, answer: Answer) -> Sequence[Observation]:
+        """Notice the versions of an answer, and the identity of its judge."""
+        interaction, at_s, judged = answer.interaction, answer.at_s, answer.completed.judged
         own = {"model": interaction.model, SERVICE_VERSION: self._version}
-        for by in self._compare_by:
+        for by in {SERVICE_VERSION, *self._watching.versions_by}:
             value = interaction.attributes.get(by) or own.get(by)
             if value and len(value) <= MAX_CHARACTERS:
                 version = f"{by}={value}"
                 self._seen[version] = max(at_s, self._seen.get(version, 0.0))
+        if judged is not None and judged.judge.name == self._watching.quality_judge:
+            self._judge = str(judged.judge)
+        return ()
 
-    def judged(self, judge: str) -> None:
-        """Notice the identity of the judge that gave a verdict."""
-        self._judge = judge
-
-    def poll(self) -> None:
-        """Write what was noted, and read what is known. Raises `StoreUnavailableError`."""
+    def tick(self) -> Sequence[Observation]:
+        """Write what was noted, and read what is known."""
         told = [self._told.popleft() for _ in range(len(self._told))]
         for event, clean in told:
             texts = {
@@ -134,16 +132,17 @@ class History:
             }
             self._keep(replace(event, name=clean(event.name, "")[:MAX_LENGTH], attributes=texts))
         self._note_judge()
-        now_s = self._now()
+        now_s = self._store.now()
         is_new = any(each not in self.versions for each in self._seen)
         if not told and not is_new and 0 <= now_s - self._read_s < READ_S:
-            return
+            return ()
         self._read_s, seen, self._seen = now_s, self._seen, {}
         for version, last_s in seen.items():
             row = self._store.row("version", version)
             first_s = last_s if row is None else json.loads(row)[0]
             self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
         self._read()
+        return ()
 
     def _keep(self, event: Event) -> None:
         key = f"{event.kind}: {event.name}"
@@ -156,9 +155,8 @@ class History:
             if before != name.encode():
                 self._store.keep("judge", "last", name.encode())
                 if before is not None:
-                    self._keep(
-                        Event(kind="judge_change", name=name, at_s=self._now(), attributes={})
-                    )
+                    now_s = self._store.now()
+                    self._keep(Event(kind="judge_change", name=name, at_s=now_s, attributes={}))
 
     def _read(self) -> None:
         events: list[Event] = []
@@ -192,6 +190,10 @@ class History:
                 {"kind": each.kind, "name": each.name, "at_s": each.at_s} for each in self.events
             ]
         }
+
+    def close(self) -> None:
+        """Write what was noted."""
+        self.tick()
 
 
 def _version_name(slice_: str) -> str:

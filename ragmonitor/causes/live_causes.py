@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
 from ragmonitor.causes.documents import SOURCE, Documents
@@ -13,13 +11,11 @@ from ragmonitor.causes.explanation import Explanation, NamedPart, largest_shift,
 from ragmonitor.causes.history import Event, History
 from ragmonitor.causes.versions import Versions
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
-from ragmonitor.runtime.guard import record_problem
-from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.parts import Part
 from ragmonitor.stats.service import Watching
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
-from ragmonitor.store import DAY_S, OTHER, Rows, Store, StoreUnavailableError
+from ragmonitor.store import DAY_S, OTHER, Rows, Store
 
 BEFORE_S: Final = 900.0
 """An event that was so long before a rise began may be its cause."""
@@ -44,7 +40,6 @@ class Causes(Part):
         *,
         service_version: str = "",
         policy: ContentPolicy,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """Touch nothing yet.
 
@@ -53,74 +48,18 @@ class Causes(Part):
             watching: What is watched of the service.
             service_version: The setting, where an interaction names no other.
             policy: Says what a document may be called.
-            now: Seconds since the epoch, for the time of answers.
         """
         self._store = store
         # It evaluates nothing: it reads sums.
-        self._tick = Tick(store)
-        self._judge = watching.quality_judge
+        self._tick = tick = Tick(store)
         self._series = {signal: series for series, signal in watching.compared.items()}
-        self._documents = Documents(policy, self._tick, series=self._series[HALLUCINATION], now=now)
-        self._history = History(
-            store, version=service_version, compare_by=watching.versions_by, now=store.now
-        )
-        self._versions = Versions(store, self._tick, self._history, watching)
-        self.event = self._history.note
+        self.documents = Documents(policy, store, tick, series=self._series[HALLUCINATION])
+        self.history = History(store, watching, version=service_version)
+        self.versions = Versions(store, tick, self.history, watching)
+        self.event = self.history.note
         """Takes note of an event of the application's; from any thread, without waiting."""
-        self._forget()
-
-    def _forget(self) -> None:
-        self._before: tuple[float, Rows] = (-math.inf, {})
-        self._events: Sequence[AlarmEvent] = ()
-
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process."""
-        for each in (self._documents, self._history, self._versions):
-            each.clear()
-        self._forget()
-
-    def add(self, answer: Answer) -> Sequence[Observation]:
-        """Take in one completed answer."""
-        self._history.answered(answer.interaction, answer.at_s)
-        judged = answer.completed.judged
-        if judged is not None and judged.judge.name == self._judge:
-            self._history.judged(str(judged.judge))
-        self._documents.add(answer)
-        return ()
-
-    def tick(self) -> Sequence[Observation]:
-        """Write what was noted, read what other processes found, and compare versions."""
-        try:
-            gains = self._documents.take()
-            if gains:
-                self._store.add(gains)
-            self._history.poll()
-            self._events = (*self._events, *self._versions.evaluate())
-        except StoreUnavailableError as error:
-            record_problem("state", f"{error}: no cause is known until it is back")
-        return ()
-
-    def alarm_events(self) -> Sequence[AlarmEvent]:
-        """Return the versions that were found worse since this was last asked."""
-        events, self._events = self._events, ()
-        return events
-
-    def alarm_states(self) -> Iterator[AlarmState]:
-        """Return where the alarm of versions stands."""
-        return self._versions.alarm_states()
-
-    def gauges(self) -> Iterator[GaugeValue]:
-        """Return the times of events, and the differences of versions."""
-        yield from self._history.gauges()
-        yield from self._versions.gauges()
-
-    def records(self) -> Mapping[str, object]:
-        """Return what /metrics.json says beside the series; no texts."""
-        return {**self._history.records(), **self._versions.records()}
-
-    def views(self) -> Mapping[str, Any]:
-        """Return what the page shows of documents, ready for JSON."""
-        return self._documents.views()
+        self.parts = (self, self.documents, self.history, self.versions)
+        """All that see answers, in their order."""
 
     # --- of an alarm ----------------------------------------------------------------------------
 
@@ -137,13 +76,11 @@ class Causes(Part):
         Raises:
             StoreUnavailableError: Nothing is known now.
         """
-        if self._before[0] != since_s:
-            self._before = since_s, self._tick.sums(since_s - DAY_S, since_s)
-        before, now = self._before[1], self._tick.sums(since_s)
+        before, now = self._tick.sums(since_s - DAY_S, since_s), self._tick.sums(since_s)
         series = self._series[HALLUCINATION]
         if any(each.startswith(f"{self._series.get(signal)}|") for each in now):
             series = self._series[signal]
-        named = self._tick.named(series, since_s, self._documents.ahead(since_s))
+        named = self._tick.named(series, since_s, self.documents.ahead(since_s))
         names = [each for each in named if not each.endswith(f"={OTHER}")]
         shift = largest_shift(series, before, now)
         compared = self._store.state()[1].get("compared", -1)
@@ -158,7 +95,7 @@ class Causes(Part):
         dimension, _, value = name.partition("=")
         if dimension == SOURCE:
             return NamedPart(kind="document", name=value)
-        is_version = self._versions.is_version(name)
+        is_version = self.versions.is_version(name)
         of = "version" if dimension == SERVICE_VERSION else dimension
         return NamedPart(
             kind="version" if is_version else "slice",
@@ -170,11 +107,7 @@ class Causes(Part):
     def _near(self, since_s: float) -> Sequence[Event]:
         near = [
             each
-            for each in self._history.events
+            for each in self.history.events
             if since_s - BEFORE_S <= each.at_s <= since_s + NEAR_S
         ]
         return sorted(near, key=lambda each: abs(each.at_s - since_s))
-
-    def close(self) -> None:
-        """Write what was noted."""
-        self.tick()

@@ -15,6 +15,7 @@ from ragmonitor.causes.signal_names import difference, is_share, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.comparison import MIN_JUDGED, Difference
+from ragmonitor.stats.parts import Observation, Part
 from ragmonitor.stats.service import Watching
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
@@ -70,7 +71,7 @@ class _Found:
     """When a version was found worse, by its slice."""
 
 
-class Versions:
+class Versions(Part):
     """Compares each version with the one before it, in every signal, over the last day.
 
     Blocks in which both answered count, so that neither the hour nor a canary's growing share is
@@ -106,6 +107,7 @@ class Versions:
     def clear(self) -> None:
         """Read everything anew."""
         self._found = _Found()
+        self._events: Sequence[AlarmEvent] = ()
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the newest versions, each with the one before it, as slices."""
@@ -120,12 +122,8 @@ class Versions:
             found += list(zip(order[1:], order, strict=False))
         return found[-MAX_PAIRS:]
 
-    def evaluate(self) -> Sequence[AlarmEvent]:
-        """Compare where that is due, and return the alarms. Of all processes one does it.
-
-        Raises:
-            StoreUnavailableError: Nothing has changed.
-        """
+    def tick(self) -> Sequence[Observation]:
+        """Compare where that is due. Of all processes one does it."""
         pairs, now_s = self.pairs(), self._store.now()
         row = self._store.row(*_ALL)
         if row is not None:
@@ -151,8 +149,14 @@ class Versions:
                 worse[each.version] = now_s
                 events.append(self._event(each, now_s))
         self._found = _Found(now_s + COMPARED_EACH_S, differences, worse)
-        is_kept = self._store.keep(*_ALL, msgspec.json.encode(self._found), expected=row)
-        return events if is_kept else ()
+        if self._store.keep(*_ALL, msgspec.json.encode(self._found), expected=row):
+            self._events = (*self._events, *events)
+        return ()
+
+    def alarm_events(self) -> Sequence[AlarmEvent]:
+        """Return the versions that were found worse since this was last asked."""
+        events, self._events = self._events, ()
+        return events
 
     def _event(self, found: VersionDifference, now_s: float) -> AlarmEvent:
         return AlarmEvent(

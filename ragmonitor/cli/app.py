@@ -31,9 +31,9 @@ class Guarded(TyperGroup):
         try:
             return super().invoke(ctx)
         except RagMonitorError as error:
-            from ragmonitor.cli.masking import Masker
+            from ragmonitor.cli.masking import masked
 
-            say(f"error: {Masker().text(str(error))}")
+            say(f"error: {masked(str(error))}")
             raise typer.Exit(USAGE) from None
         except BrokenPipeError:  # the reader has closed the pipe, as `head` does
             _drop_buffered()

@@ -10,20 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.cli.options import CompareOptions
-from ragmonitor.cli.score import (
-    BAD_LINES_SHOWN,
-    cost_text,
-    load_plugins_and_embedding,
-    scorer_for,
-)
-from ragmonitor.cli.terminal import (
-    FINE,
-    SOMETHING_WRONG,
-    print_json,
-    print_table,
-    progress,
-    say,
-)
+from ragmonitor.cli.score import BAD_LINES_SHOWN, cost_text, load_plugins_and_embedding, scorer_for
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, print_table, progress, say
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import read_file
 from ragmonitor.records import Report, Scored, evaluator_name
@@ -90,11 +78,8 @@ def run(options: CompareOptions) -> int:
 
 
 async def _sides(scorer: Scorer, files: Sequence[str]) -> list[Side]:
-    try:
-        await scorer.prepare()
+    async with scorer:
         return [await _side(scorer, file) for file in files]
-    finally:
-        await scorer.close()
 
 
 async def _side(scorer: Scorer, file: str) -> Side:

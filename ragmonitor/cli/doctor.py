@@ -13,34 +13,29 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import typer
 
 import ragmonitor
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
-from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.monitor_client import address, fetched, is_free, why_no_numbers
+from ragmonitor.cli.masking import masked_value
+from ragmonitor.cli.monitor_client import RunningMonitor, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
-from ragmonitor.export.otel_environment import (
-    HTTP,
-    captured_content,
-    otlp_address,
-    otlp_protocol,
-)
+from ragmonitor.export.otel_environment import HTTP, captured_content, otlp_address, otlp_protocol
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
     builtin_judge,
     encoder_of,
+    engine_of,
     estimates_of,
     exporters_of,
     incidents_of,
@@ -48,7 +43,7 @@ from ragmonitor.pipeline.build import (
     paid_judge,
     redactor_of,
 )
-from ragmonitor.pipeline.placement import UNIX
+from ragmonitor.pipeline.carried_settings import UNIX
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
 from ragmonitor.runtime.addresses import shown
@@ -88,15 +83,9 @@ class ProbeFailedError(RagMonitorError):
 Probe = Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of one probe."""
-
-    name: str
-    state: Literal["ok", "note", "failed"]
-    finding: str
-    remedy: str = ""
-    """The remedy where the probe failed."""
+Check = dict[str, str]
+"""The result of one probe: its `name`, `state` (ok, note or failed), `finding`, and where it failed
+the `remedy`."""
 
 
 def run(options: DoctorOptions) -> int:
@@ -106,55 +95,50 @@ def run(options: DoctorOptions) -> int:
         SettingsError: The settings cannot even be read.
     """
     settings = Settings.load()
-    masker = Masker()
     log = logging.getLogger("ragmonitor")
     level = log.level
     log.setLevel(logging.CRITICAL)  # the findings say it
     try:
         # A server may quote the key that it refuses.
-        checks = [
-            Check(**masker.value(asdict(checked(name, probe)))) for name, probe in probes(settings)
+        checks: list[Check] = [
+            masked_value(checked(name, probe)) for name, probe in probes(settings)
         ]
     finally:
         log.setLevel(level)
-    failed = [check for check in checks if check.state == "failed"]
+    failed = [check for check in checks if check["state"] == "failed"]
     if options.json_output:
-        print_json(
-            {
-                "fine": not failed,
-                "settings": list(described(settings, masker)),
-                "checks": [asdict(check) for check in checks],
-            }
-        )
+        print_json({"fine": not failed, "settings": list(described(settings)), "checks": checks})
     else:
         _print_checks(checks, failed)
         if options.settings:
-            for row in described(settings, masker):
+            for row in described(settings):
                 value = "-" if row["value"] is None else str(row["value"])
                 typer.echo(printable(f"{row['name']:<40} {value}  ({row['source']})"))
     return SOMETHING_WRONG if failed else FINE
 
 
-def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
+def described(settings: Settings) -> Iterator[dict[str, Any]]:
     """Yield each setting in force with its source: `variable`, `file` or `default`; no keys."""
     known = sources()
     for option in OPTIONS:
         value = option.value(settings)
         if not isinstance(value, int | float | bool | type(None)):
-            value = masker.value([*map(str, value)] if isinstance(value, tuple) else str(value))
+            value = masked_value([*map(str, value)] if isinstance(value, tuple) else str(value))
         source = known.get(option.path, "default")
         yield {"name": option.name, "value": value, "source": source}
 
 
 def checked(name: str, probe: Probe) -> Check:
     """Return the result of a probe."""
+    state, remedy = "failed", START_REMEDY
     try:
         finding = probe()
+        state, remedy = "note" if isinstance(finding, Note) else "ok", ""
     except ProbeFailedError as error:
-        return Check(name, "failed", str(error), error.remedy)
+        finding, remedy = str(error), error.remedy
     except RagMonitorError as error:
-        return Check(name, "failed", str(error), START_REMEDY)
-    return Check(name, "note" if isinstance(finding, Note) else "ok", finding)
+        finding = str(error)
+    return {"name": name, "state": state, "finding": finding, "remedy": remedy}
 
 
 def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
@@ -184,16 +168,12 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
 # --- the probes ------------------------------------------------------------------------------
 
 
-def _lost(_reason: str, _n: int) -> None:
-    """Count nothing."""
-
-
 def _starts(settings: Settings) -> str:
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
     estimates_of(plain, builtin_judge().identity, None, Memory()).close()
-    incidents_of(plain, _lost, Memory(), is_judged=False)
+    incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
     return "a monitor starts with them"
 
 
@@ -245,12 +225,10 @@ def _metrics(settings: Settings) -> str:
     where = f"{server.host}:{server.port}"
     if not server.enabled:
         return Note("not served, by the setting server.enabled")
-    if server.port == 0:
-        return "any free port, by the setting server.port"
     if is_free(server.host, server.port):
         return f"{where} is free"
     try:
-        records = fetched(address(None), timeout_s=TIMEOUT_S)
+        records = RunningMonitor(None).records()
     except InputError as error:
         raise ProbeFailedError(
             f"{where} is taken by another program, or cannot be listened on",
@@ -261,7 +239,7 @@ def _metrics(settings: Settings) -> str:
 
 
 def _exporter(settings: Settings) -> str:
-    (exporter,) = exporters_of(settings, _lost)
+    (exporter,) = exporters_of(settings, lambda *_: None)
     if isinstance(exporter, JsonLines):
         return _writable(exporter.path, "EXPORTERS", "every report would be lost")
     if not isinstance(exporter, PostingExporter):
@@ -367,7 +345,7 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
 
 def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    judging_of(settings, Memory())  # a monitor starts with it
+    judging_of(settings, Memory(), engine_of(settings))  # a monitor starts with it
     return paid_judge(alone, named)
 
 
@@ -406,11 +384,11 @@ def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:
 def _print_checks(checks: list[Check], failed: list[Check]) -> None:
     """Print the failed checks, then all of them, then the failed ones by name."""
     lines = [f"ragmonitor {ragmonitor.__version__}, Python {platform.python_version()}"]
-    lines += [f"FAILED {each.name}: {each.finding}; {each.remedy}" for each in failed]
+    lines += [f"FAILED {each['name']}: {each['finding']}; {each['remedy']}" for each in failed]
     for each in checks:
-        finding = "" if each in failed else each.finding
-        lines.append(f"  {each.name:<24} {each.state:<7} {finding}")
-    names = f": {', '.join(check.name for check in failed)}" if failed else ""
+        finding = "" if each in failed else each["finding"]
+        lines.append(f"  {each['name']:<24} {each['state']:<7} {finding}")
+    names = f": {', '.join(check['name'] for check in failed)}" if failed else ""
     lines.append(f"{len(failed)} of {len(checks)} probes failed{names}")
     for line in lines:
         typer.echo(printable(line))

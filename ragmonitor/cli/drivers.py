@@ -6,7 +6,7 @@ The core imports no framework. `ragmonitor-langchain` adds `langchain` to the gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Protocol, cast
 
@@ -23,24 +23,9 @@ class MissingDriverError(RagMonitorError):
     """The integration of a framework is not installed; the message names the command."""
 
 
-class Application(Protocol):
-    """A RAG application that was built with a framework's own parts."""
-
-    attributes: Mapping[str, str]
-    """The attributes of the interactions that follow, given in the framework's own way; empty at
-    first."""
-
-    def ask(self, query: str) -> str:
-        """Return the answer."""
-        ...
-
-    def stream(self, query: str) -> Iterator[str]:
-        """Return the answer, piece by piece."""
-        ...
-
-    async def aask(self, query: str) -> str:
-        """Return the answer."""
-        ...
+Application = Callable[[str, Mapping[str, str]], Iterable[str]]
+"""A RAG application: gives the answer to a question, piece by piece. It is also told the attributes
+of the interaction, which the framework hands on in its own way."""
 
 
 class Driver(Protocol):

@@ -7,11 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import GenerateOptions, MineOptions
 from ragmonitor.cli.terminal import (
     FINE,
+    INTERRUPTED,
     SOMETHING_WRONG,
+    interruptible,
     print_json,
     progress,
     say,
@@ -62,12 +63,9 @@ def generate_from_documents(options: GenerateOptions) -> int:
         advance()
 
     async def make() -> None:
-        await scorer.prepare()
-        with interruptible(made.stopping):
-            try:
+        async with scorer:
+            with interruptible(made.stopping):
                 await made.run(options.count, progressed)
-            finally:
-                await scorer.close()
 
     is_interrupted = False
     with progress(lambda: f"making questions: {len(made.goldens)} kept") as advance:

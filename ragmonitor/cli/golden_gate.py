@@ -9,12 +9,16 @@ from ragmonitor.cli.probing_commands import http_ask
 from ragmonitor.cli.rollout import EXIT
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.goldens.asking import Ask
-from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown, not_counted
 from ragmonitor.goldens.golden import askable, read_goldens
 from ragmonitor.goldens.release_comparison import (
     CORRECTNESS,
     ReleaseComparison,
+    as_json,
     compare_releases,
+    headline,
+    junit,
+    markdown,
+    not_counted,
 )
 from ragmonitor.goldens.scored_runs import (
     ScoredRun,
@@ -42,7 +46,12 @@ def run(options: GateOptions) -> int:
         raise InputError(
             "nothing to compare with; give --baseline FILE, or --save FILE to make one"
         )
-    _check_files(options)
+    inputs = {Path(options.goldens).resolve(), Path(options.baseline).resolve()}
+    for name in ("save", "junit", "markdown"):
+        path = getattr(options, name)
+        # A broken release that replaced its baseline would pass the next time.
+        if path is not None and path.resolve() in inputs:
+            raise InputError(f"--{name} {path}: the command reads this file; name another one")
     ask = _ask(options)
     scored = ask_and_score(
         goldens,
@@ -79,19 +88,6 @@ def run(options: GateOptions) -> int:
     if is_unscored or comparison is None:
         return SOMETHING_WRONG if is_unscored or errors else FINE
     return FINE if comparison.passes else EXIT[comparison.decision]
-
-
-def _check_files(options: GateOptions) -> None:
-    """See that no output replaces an input.
-
-    Raises:
-        InputError: One does. A broken release that replaced its baseline would pass the next time.
-    """
-    inputs = {Path(options.goldens).resolve(), Path(options.baseline).resolve()}
-    for name in ("save", "junit", "markdown"):
-        path = getattr(options, name)
-        if path is not None and path.resolve() in inputs:
-            raise InputError(f"--{name} {path}: the command reads this file; name another one")
 
 
 def _ask(options: GateOptions) -> Ask:

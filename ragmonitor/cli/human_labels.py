@@ -11,13 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ragmonitor.cli.options import RateOptions, SampleOptions
-from ragmonitor.cli.terminal import (
-    FINE,
-    SOMETHING_WRONG,
-    print_json,
-    print_table,
-    say,
-)
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, print_table, say
 from ragmonitor.export import is_feedback
 from ragmonitor.records import Estimate, is_builtin
 from ragmonitor.runtime.errors import InputError, file_errors

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ragmonitor.cli.monitor_client import Page
+from ragmonitor.cli.monitor_client import RunningMonitor
 from ragmonitor.cli.options import IncidentOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.incidents import Incident, Journal, as_markdown
@@ -80,12 +80,14 @@ def incidents_of(host_or_url: str | None) -> Sequence[Incident]:
     settings = Settings.load()
     place = settings.state
     if host_or_url is not None or place is None:
-        page = Page(host_or_url)
-        listed = page.json("incidents.json", "incidents")["incidents"]
+        monitor = RunningMonitor(host_or_url)
+        listed = monitor.json("incidents.json", "incidents")["incidents"]
         try:
             return [Incident.model_validate(each) for each in listed]
         except (TypeError, ValidationError) as error:
-            raise InputError(f"{shown(page.url)} serves no incidents of ragmonitor") from error
+            raise InputError(
+                f"{shown(monitor.page_url)} serves no incidents of ragmonitor"
+            ) from error
     address = place if isinstance(place, Path) else place.get_secret_value()
     store = store_at(address, settings.service)
     try:

@@ -16,22 +16,16 @@ MIN_CHARACTERS = 8
 _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|HEADERS")
 
 
-class Masker:
-    """Replaces every key in a variable: a server may quote the key that it refuses."""
+def masked(text: str) -> str:
+    """Return a text without any key in a variable: a server may quote the one that it refuses."""
+    for secret in sorted({*_of_variables()}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return without_secrets(shown(text))
 
-    def __init__(self) -> None:
-        """Collect the keys."""
-        self._known = sorted({*_of_variables()}, key=len, reverse=True)
 
-    def text(self, text: str) -> str:
-        """Return a text without keys."""
-        for secret in self._known:
-            text = text.replace(secret, HIDDEN)
-        return without_secrets(shown(text))
-
-    def value(self, value: Any) -> Any:
-        """Return a value for JSON in which no text has a key."""
-        return mapped(value, lambda each: self.text(each) if isinstance(each, str) else each)
+def masked_value(value: Any) -> Any:
+    """Return a value for JSON in which no text has a key."""
+    return mapped(value, lambda each: masked(each) if isinstance(each, str) else each)
 
 
 def _of_variables() -> Iterator[str]:

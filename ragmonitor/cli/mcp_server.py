@@ -11,8 +11,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ragmonitor import __version__
-from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.monitor_client import STATE, Page, address, numbers
+from ragmonitor.cli.masking import masked
+from ragmonitor.cli.monitor_client import RunningMonitor
 from ragmonitor.cli.options import McpOptions
 from ragmonitor.cli.terminal import FINE
 from ragmonitor.runtime.errors import InputError, MissingExtraError, RagMonitorError
@@ -47,8 +47,7 @@ class MonitorTools:
         Raises:
             InputError: It is not an HTTP address.
         """
-        self._state_url = address(host_or_url, STATE)
-        self._page = Page(host_or_url, token)
+        self._monitor = RunningMonitor(host_or_url, token)
 
     def all(self) -> tuple[Callable[..., Any], ...]:
         """Return every tool."""
@@ -89,7 +88,7 @@ class MonitorTools:
 
     def incidents(self) -> dict[str, Any]:
         """List the incidents that are kept, the newest first: id, times and headlines."""
-        return {"incidents": self._page.json("state.json", "incidents")["incidents"]}
+        return {"incidents": self._monitor.json("state.json", "incidents")["incidents"]}
 
     def incident(self, id: str = "latest", language: Literal["en", "zh"] = "en") -> str:  # noqa: A002 - its name for assistants
         """Return one incident as Markdown: the change, since when, how sure, where, bad answers.
@@ -100,7 +99,7 @@ class MonitorTools:
         wanted = kept[0] if kept and id == "latest" else id
         if wanted not in kept:
             raise InputError(f"no incident {id!r} is kept; the tool `incidents` lists them")
-        return self._page.text(f"incidents/{wanted}.md?lang={language}")
+        return self._monitor.text(f"incidents/{wanted}.md?lang={language}")
 
     def slices(self, dimension: str = "") -> dict[str, Any]:
         """Return slices of the answers with their hallucination rates and 95 % intervals.
@@ -112,9 +111,9 @@ class MonitorTools:
         Args:
             dimension: Only slices by it: route, language, model, source, ...; empty: all.
         """
-        state = self._page.json("state.json", "views", "service")
+        state = self._monitor.json("state.json", "views", "service")
         has_rates = "slices" in state["views"]
-        largest = self._page.json("slices.json", "listed")["listed"] if has_rates else []
+        largest = self._monitor.json("slices.json", "listed")["listed"] if has_rates else []
         groups = [
             {"service": each["service"]} | number
             for each in self._services()
@@ -133,7 +132,7 @@ class MonitorTools:
 
     def documents(self) -> dict[str, Any]:
         """Return documents: how often each was retrieved, shown, rested on and contradicted."""
-        return self._page.json("documents.json")
+        return self._monitor.json("documents.json")
 
     def changes(self) -> dict[str, Any]:
         """Return deployments, judge changes and events that the application reported."""
@@ -148,10 +147,10 @@ class MonitorTools:
                 document, a slice's value, a trace id.
         """
         most = max(1, min(limit, MAX_ANSWERS))
-        return self._page.answers(search=containing, n=most)
+        return self._monitor.answers(search=containing, n=most)
 
     def _services(self) -> list[dict[str, Any]]:
-        return numbers(self._state_url)
+        return self._monitor.numbers()
 
     def _of_services(self, name: str, read: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         found = [{"service": each["service"], name: read(each)} for each in self._services()]
@@ -194,7 +193,7 @@ def _reporting(tool: Callable[..., Any], failure: type[Exception]) -> Callable[.
             # Texts are other people's: no control character of theirs reaches an assistant.
             return printable_json(tool(*args, **kwargs))
         except RagMonitorError as error:
-            raise failure(Masker().text(str(error))) from error
+            raise failure(masked(str(error))) from error
         except (ValueError, KeyError, TypeError) as error:
             raise failure(
                 "what the monitor serves cannot be read; is it of this version?"

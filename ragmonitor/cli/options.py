@@ -132,10 +132,7 @@ class DemoOptions:
 
     seconds: Annotated[
         float | None,
-        typer.Option(
-            min=1.0,
-            help="End after this many seconds. Default: run until Ctrl-C.",
-        ),
+        typer.Option(min=1.0, help="End after this many seconds. Default: run until Ctrl-C."),
     ] = None
     json_output: JsonOption = False
     rate: Annotated[

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from ragmonitor.causes.versions import VersionDifference
-from ragmonitor.cli.monitor_client import address, numbers
+from ragmonitor.cli.monitor_client import RunningMonitor
 from ragmonitor.cli.options import RolloutOptions
 from ragmonitor.cli.terminal import print_json, say
 from ragmonitor.runtime.addresses import shown
@@ -39,10 +39,11 @@ def run(
     """
     if options.candidate == options.baseline:
         raise InputError(f"--candidate and --baseline are both {options.candidate!r}")
-    timeout_s, url = duration_s(options.timeout, "--timeout"), address(options.address)
+    timeout_s = duration_s(options.timeout, "--timeout")
+    monitor = RunningMonitor(options.address)
     began, last_shown = clock(), ""
     while True:
-        found, why = _look(url, options)
+        found, why = _look(monitor, options)
         decision = "undecided" if found is None else found.decision(options.max_worse)
         waited_s = clock() - began
         if decision != "undecided" or waited_s >= timeout_s:
@@ -71,10 +72,10 @@ def run(
     return exit_code
 
 
-def _look(url: str, options: RolloutOptions) -> tuple[VersionDifference | None, str]:
+def _look(monitor: RunningMonitor, options: RolloutOptions) -> tuple[VersionDifference | None, str]:
     """Return the difference that is served, and why there may be no decision yet."""
     try:
-        found = _difference(url, options)
+        found = _difference(monitor, options)
     except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, str(error)
     if found is not None:
@@ -85,11 +86,13 @@ def _look(url: str, options: RolloutOptions) -> tuple[VersionDifference | None, 
     )
 
 
-def _difference(url: str, options: RolloutOptions) -> VersionDifference | None:
+def _difference(monitor: RunningMonitor, options: RolloutOptions) -> VersionDifference | None:
     """Return the difference that a monitor serves. All that share its store serve the same."""
-    record = next((each for each in numbers(url) if each.get("service") == options.service), None)
+    record = next(
+        (each for each in monitor.numbers() if each.get("service") == options.service), None
+    )
     if record is None:
-        raise InputError(f"{shown(url)} serves no service {options.service!r}")
+        raise InputError(f"{shown(monitor.url)} serves no service {options.service!r}")
     wanted = options.by, options.signal, {options.candidate, options.baseline}
     for served in record.get("records", {}).get("versions", ()):
         each = VersionDifference(**served)

@@ -7,17 +7,18 @@ import contextlib
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from ragmonitor.cli.interruption import INTERRUPTED, interruptible
 from ragmonitor.cli.options import ScoreOptions, ScoringOptions
-from ragmonitor.cli.score_files import RagCheckerFile, file_class
 from ragmonitor.cli.terminal import (
     FINE,
+    INTERRUPTED,
     SOMETHING_WRONG,
+    interruptible,
     print_json,
     print_table,
     progress,
@@ -25,21 +26,36 @@ from ragmonitor.cli.terminal import (
     usage_text,
 )
 from ragmonitor.evaluators import register_embedding
+from ragmonitor.export.jsonl import encoded
 from ragmonitor.judges.kept_replies import KeptReplies, replies_of
 from ragmonitor.judges.provider import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE
 from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.scoring import Scorer
+from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_file
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.records import BUILTIN, Cause
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.imports import imported
-from ragmonitor.runtime.tables import owners_alone
+from ragmonitor.runtime.tables import CsvWriter, owners_alone
 from ragmonitor.sampling import RunBudget
 
 BAD_LINES_SHOWN: Final = 20
-RAGCHECKERS_OWN: Final = "ragchecker_*"
+RAGCHECKER: Final = "ragchecker_"
+"""Before RAGChecker's own name of a score."""
+GROUPS: Final = {
+    "overall_metrics": ("precision", "recall", "f1"),
+    "retriever_metrics": ("claim_recall", "context_precision"),
+    "generator_metrics": (
+        "context_utilization",
+        "noise_sensitivity_in_relevant",
+        "noise_sensitivity_in_irrelevant",
+        "hallucination",
+        "self_knowledge",
+        "faithfulness",
+    ),
+}
+"""RAGChecker's, in its order."""
 
 
 def load_plugins_and_embedding(options: ScoringOptions) -> None:
@@ -90,7 +106,7 @@ def scorer_for(options: ScoringOptions) -> Scorer:
     if isinstance(options, ScoreOptions):
         replies, workers = _replies(options), options.workers
         if file_class(options.output) is RagCheckerFile:
-            names = f"{names},{RAGCHECKERS_OWN}"
+            names = f"{names},{RAGCHECKER}*"
     return scorer_of(
         judge=options.judge,
         evaluators=names,
@@ -238,3 +254,92 @@ def cost_text(scorer: Scorer, budget: RunBudget) -> str:
     return f"judge: {usage_text(scorer.usage)}; budget {budget.capacity:g} {budget.unit}" + (
         ", spent" if scorer.run_budget.is_spent else ""
     )
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+class ScoreFile:
+    """Writes outcomes in order, as JSON lines."""
+
+    def __init__(self, file: BinaryIO, scorer: Scorer) -> None:
+        self._file = file
+        self._scoring_version = scorer.scoring_version
+
+    def write(self, outcome: Outcome) -> None:
+        """Write one line's outcome."""
+        self._file.write(encoded(outcome.as_dict(self._scoring_version)))
+
+    def finish(self, rows: Iterable[EvaluatorSummary]) -> None:
+        """Write the end of the file, which JSON lines and CSV do not have."""
+
+
+class CsvFile(ScoreFile):
+    """A row for each line: what scored, and why the rest did not."""
+
+    def __init__(self, file: BinaryIO, scorer: Scorer) -> None:
+        super().__init__(file, scorer)
+        names = [entry.name for entry in scorer.entries]
+        columns = ["id", "line", "error", *names, *(f"{name}_unscored" for name in names)]
+        columns += ["diagnosis", "risk", "unsupported", "judge", "scoring_version"]
+        self._table = CsvWriter(file, columns)
+
+    def write(self, outcome: Outcome) -> None:
+        """Write one row."""
+        row = outcome.as_row(self._scoring_version) | {"line": outcome.line.number}
+        self._table.write(row | {"unsupported": "\n".join(row.get("unsupported", ()))})
+
+
+class RagCheckerFile(ScoreFile):
+    """The file that RAGChecker's own command writes, one record a line.
+
+    Shares of records are from 0 to 1, those of the whole in percent, as there. Where there is no
+    score it is left out, of the record and of the mean; RAGChecker counts 0.
+    """
+
+    def __init__(self, file: BinaryIO, scorer: Scorer) -> None:
+        super().__init__(file, scorer)
+        self._before = b'{"results": [\n'
+
+    def write(self, outcome: Outcome) -> None:
+        """Write one record; a line that could not be read has no place in this format."""
+        if outcome.report is None:
+            return
+        interaction = outcome.report.interaction
+        evaluations = outcome.as_dict()["evaluations"]
+        record = {
+            "query_id": interaction.id,
+            "query": interaction.query,
+            "gt_answer": interaction.reference,
+            "response": interaction.answer,
+            "retrieved_context": [
+                {"doc_id": chunk.id or None, "text": chunk.text} for chunk in interaction.chunks
+            ],
+            "metrics": {
+                name.removeprefix(RAGCHECKER): evaluation["score"]
+                for name, evaluation in evaluations.items()
+                if name.startswith(RAGCHECKER) and "score" in evaluation
+            },
+        }
+        self._file.write(self._before + encoded(record).rstrip(b"\n"))
+        self._before = b",\n"
+
+    def finish(self, rows: Iterable[EvaluatorSummary]) -> None:
+        """Write the means over all records, as RAGChecker groups them, and close the document."""
+        start = b"" if self._before == b",\n" else self._before
+        means = {
+            row.evaluator.removeprefix(RAGCHECKER): round(100 * row.estimate.mean, 1)
+            for row in rows
+            if row.evaluator.startswith(RAGCHECKER) and row.estimate is not None
+        }
+        groups = {
+            group: {name: means[name] for name in names if name in means}
+            for group, names in GROUPS.items()
+        }
+        self._file.write(start + b'\n], "metrics": ' + json.dumps(groups).encode() + b"}\n")
+
+
+def file_class(output: Path | None) -> type[ScoreFile]:
+    """Return what writes an output, by its suffix."""
+    by_suffix = {".csv": CsvFile, ".json": RagCheckerFile}
+    return ScoreFile if output is None else by_suffix.get(output.suffix.lower(), ScoreFile)

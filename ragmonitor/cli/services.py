@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragmonitor.cli.options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.pipeline.placement import UNIX
+from ragmonitor.pipeline.carried_settings import UNIX
 from ragmonitor.settings import Settings
 
 
@@ -56,11 +56,7 @@ def receive(options: ReceiveOptions) -> int:
         receive=None if options.source is None else {"kafka": options.source},
     )
     stop = _begun()
-    receiver = Receiver(
-        settings,
-        host=options.host,
-        http_port=options.http_port,
-    )
+    receiver = Receiver(settings, host=options.host, http_port=options.http_port)
     receiver.listen()
     for listener in receiver.listeners:
         say(f"taking spans of {settings.service!r}: {listener.protocol} at {listener.url}")

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ragmonitor.cli.monitor_client import Page, address, numbers
+from ragmonitor.cli.monitor_client import RunningMonitor
 from ragmonitor.cli.options import StatusOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, say
 from ragmonitor.records import AlarmSpan, is_builtin, is_difference
@@ -35,19 +35,19 @@ def run(options: StatusOptions) -> int:
     Raises:
         RagMonitorError: Nothing answers at the address, or it is not a monitor.
     """
-    url, page = address(options.address), Page(options.address)
+    monitor = RunningMonitor(options.address)
     if options.watch:
-        return _watch(url, page)
-    records = numbers(url)
+        return _watch(monitor)
+    records = monitor.numbers()
     captured = [_answers(each)["captured"] for each in records]
     until_s = time.monotonic() + WAIT_S
     while not (is_complete := _is_complete(records, captured)) and time.monotonic() < until_s:
         time.sleep(0.5)
-        records = numbers(url)
-    services = [each | _of_page(page, each["service"]) for each in records]
+        records = monitor.numbers()
+    services = [each | _of_page(monitor, each["service"]) for each in records]
     if options.json_output:
         status = {"services": services, "all_accounted_for": is_complete}
-        print_json({"address": shown(url)} | status)
+        print_json({"address": shown(monitor.url)} | status)
     else:
         _print(lines(services, is_complete=is_complete))
     has_alarm = any(alarm["active"] for each in records for alarm in each["alarms"])
@@ -63,15 +63,15 @@ def _is_complete(records: list[dict[str, Any]], captured: list[int]) -> bool:
     )
 
 
-def _watch(url: str, page: Page) -> int:
+def _watch(monitor: RunningMonitor) -> int:
     """Print the screen, then new answers as they come, and the screen anew when alarms change."""
     alarms: list[bool] | None = None
     seen: set[str] | None = None
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             try:
-                records = numbers(url)
-                newest = page.answers(order="newest", n=MAX_NEWEST)["answers"][::-1]
+                records = monitor.numbers()
+                newest = monitor.answers(order="newest", n=MAX_NEWEST)["answers"][::-1]
             except InputError as error:
                 say(str(error))
                 time.sleep(EVERY_S)
@@ -79,7 +79,7 @@ def _watch(url: str, page: Page) -> int:
             now = [alarm["active"] for each in records for alarm in each["alarms"]]
             if now != alarms:
                 alarms = now
-                _print(lines([each | _of_page(page, each["service"]) for each in records]))
+                _print(lines([each | _of_page(monitor, each["service"]) for each in records]))
             if seen is not None:  # an answer that was there before is not new
                 _print(_answer_line(each) for each in newest if each["id"] not in seen)
             seen = {each["id"] for each in newest}
@@ -94,12 +94,12 @@ def _print(texts: Iterable[str]) -> None:
         print(line, flush=True)  # noqa: T201
 
 
-def _of_page(page: Page, service: str) -> dict[str, Any]:
+def _of_page(monitor: RunningMonitor, service: str) -> dict[str, Any]:
     """Return a service's worst answers and newest incident; empty: the page cannot be read."""
     with contextlib.suppress(InputError):
-        state = page.json("state.json", "worst", "incidents", "service")
+        state = monitor.json("state.json", "worst", "incidents", "service")
         if state["service"] == service:
-            incidents = [f"{page.url}incidents/{each['id']}" for each in state["incidents"]]
+            incidents = [f"{monitor.page_url}incidents/{each['id']}" for each in state["incidents"]]
             newest = incidents[0] if incidents else None
             return {"worst": state["worst"], "mute": state.get("mute"), "incident": newest}
     return {}
@@ -180,7 +180,7 @@ def _rate_lines(record: Mapping[str, Any]) -> Iterator[str]:
         interval = f"{_percent(rate['lower'])} to {_percent(rate['upper'])}"
         yield (
             f"  {name:<20.20} {rate['judge']:<16.16} {_percent(rate['mean']):>6}  {interval:<17} "
-            f"{_count(rate['effective_n']):>6}  {_percent(rate['coverage'])}"
+            f"{rate['effective_n'] or 0:>6,.0f}  {_percent(rate['coverage'])}"
         )
     if len(of_all) > MAX_ROWS:
         yield f"  and {len(of_all) - MAX_ROWS} more: --json lists all"
@@ -250,10 +250,6 @@ def _percent(share: float | None) -> str:
     if share is None:
         return "-"
     return f"{100 * share:.3g} %" if share >= 0.0005 or not share else "0 %"
-
-
-def _count(n: float | None) -> str:
-    return f"{n:,.0f}" if n else "-"
 
 
 def _amount(amount: float, unit: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ import typer
 from ragmonitor.runtime.printable import printable
 
 if TYPE_CHECKING:
+    from asyncio import Event
+
     from ragmonitor.records import JudgeUsage
 
 FINE = 0
@@ -23,6 +26,8 @@ SOMETHING_WRONG = 1
 """Finished, but something in the data was wrong, or a check failed."""
 USAGE = 2
 """Not begun: wrong use, a missing file, bad settings."""
+INTERRUPTED = 130
+"""The exit code of a process that ended by SIGINT."""
 EXIT_CODES = (
     "Exit codes: 0 all fine; 1 finished, but something in the data was wrong or a check failed; "
     "2 not begun: wrong use, a missing file, bad settings."
@@ -116,3 +121,35 @@ def progress(text: Callable[[], str], *, quiet: bool = False) -> Iterator[Callab
     finally:
         if is_shown:
             sys.stderr.write("\r\x1b[K")
+
+
+@contextmanager
+def interruptible(stopping: Event) -> Iterator[None]:
+    """Have Ctrl-C set an event, and a second one cancel the current task.
+
+    Replies of a model that are under way are paid for, so they are awaited.
+
+    Args:
+        stopping: Once it is set nothing further is begun; what is under way is waited for.
+    """
+    from asyncio import current_task, get_running_loop
+
+    loop, task = get_running_loop(), current_task()
+
+    def interrupt() -> None:
+        if stopping.is_set() and task is not None:
+            task.cancel()
+        else:
+            say("interrupted: replies under way are waited for; Ctrl-C again to give them up")
+        stopping.set()
+
+    is_set = False
+    # On Windows, and beside the main thread, there is no such way: Python's own stays.
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+        is_set = True
+    try:
+        yield
+    finally:
+        if is_set:
+            loop.remove_signal_handler(signal.SIGINT)

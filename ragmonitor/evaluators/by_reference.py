@@ -19,12 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from ragmonitor.evaluators.embeddings import (
-    Embedding,
-    character_grams,
-    nearness,
-    remembering,
-)
+from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness, remembering
 from ragmonitor.evaluators.reference_free import average_precision
 from ragmonitor.evaluators.table import Table, evaluator, table
 from ragmonitor.records import Assessment, Cause, Interaction, ReferenceReading, Verdict
@@ -296,11 +291,6 @@ def _f1(interaction: Interaction, assessment: Assessment) -> float:
     return harmonic_mean(precision, _recall(interaction, assessment))
 
 
-def _context_precision(interaction: Interaction, assessment: Assessment) -> float:
-    """Return the share of relevant chunks, whatever their ranks. Raises as `reading_of`."""
-    return sum(_relevance(interaction, assessment)) / len(interaction.chunks)
-
-
 def _context_utilization(_interaction: Interaction, assessment: Assessment) -> float:
     """Return, of the reference's sentences that are recalled, the share in the answer.
 
@@ -321,7 +311,10 @@ RAGCHECKER: Final[Mapping[str, Evaluator]] = {
     "f1": _f1,
     # the retriever
     "claim_recall": context_recall,
-    "context_precision": _context_precision,
+    # whatever the ranks of relevant chunks
+    "context_precision": lambda interaction, assessment: (
+        sum(_relevance(interaction, assessment)) / len(interaction.chunks)
+    ),
     # the generator
     "context_utilization": _context_utilization,
     "noise_sensitivity_in_relevant": _share_of_claims(

@@ -79,7 +79,7 @@ class AnswerAssertions:
             advice = "" if records else _RECORD
             self._judge = KeepingJudge(as_judge(self._judge), KeptReplies(replies), advice=advice)
         self._left_usd = budget_usd
-        self._reports: dict[tuple[bytes, bool], Report] = {}
+        self._reports: dict[tuple[str, bool], Report] = {}
 
     # --- what tests call ------------------------------------------------------------------------
 
@@ -95,9 +95,8 @@ class AnswerAssertions:
             at_least: Least share of the sentences with a claim that are supported.
         """
         __tracebackhide__ = True
-        _check_answer(answer)
         golden = question if isinstance(question, Golden) else Golden(question=question)
-        report = self.report(answer, chunks_of(chunks), golden)
+        report = self.report(answer, chunks, golden)
         score = self._score(report, "faithfulness", passed=_NOTHING_CLAIMED)
         if score is not None and score < at_least:
             raise AssertionError(_failure(f"faithfulness {score:.2f} < {at_least:g}", report))
@@ -125,11 +124,10 @@ class AnswerAssertions:
             at_least: Least `answer_correctness`, 0 to 1.
         """
         __tracebackhide__ = True
-        _check_answer(answer)
         golden = expected
         if isinstance(golden, str):
             golden = Golden(question=question, answer=golden)
-        report = self.report(answer, chunks_of(chunks), golden)
+        report = self.report(answer, chunks, golden)
         if golden.expects_refusal:
             if self._score(report, "refusal_correctness") == 0:
                 raise AssertionError(
@@ -186,13 +184,20 @@ class AnswerAssertions:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def report(self, answer: str, chunks: Sequence[Chunk], golden: Golden) -> Report:
+    def report(self, answer: str, chunks: Iterable[Any], golden: Golden) -> Report:
         """Return what the judge finds in an answer; each is read once.
 
         Raises:
-            NotJudgedError: It gave nothing, or there is no recorded reply.
+            AssertionError: It is empty: what says nothing claims nothing, and would be faithful.
+            NotJudgedError: The judge gave nothing, or there is no recorded reply.
+            TypeError: The answer is no text.
         """
-        interaction = interaction_of(golden, Reply(answer=answer, chunks=tuple(chunks)))
+        __tracebackhide__ = True
+        if not isinstance(answer, str):
+            raise TypeError(f"the answer is to be a text, not {type(answer).__name__}")
+        if not answer.strip():
+            raise AssertionError("the answer is empty")
+        interaction = interaction_of(golden, Reply(answer=answer, chunks=chunks_of(chunks)))
         # Whether a refusal is right stands in no prompt.
         key = key_of(interaction, self._judge.identity), golden.expects_refusal
         if key not in self._reports:
@@ -224,20 +229,6 @@ class AnswerAssertions:
                     return None
                 raise NotJudgedError(f"no {name}: {each.cause} {each.detail}".strip())
         raise NotJudgedError(f"no {name}")
-
-
-def _check_answer(answer: str) -> None:
-    """See that there is an answer: what says nothing claims nothing, and would pass as faithful.
-
-    Raises:
-        AssertionError: It is empty.
-        TypeError: It is no text.
-    """
-    __tracebackhide__ = True
-    if not isinstance(answer, str):
-        raise TypeError(f"the answer is to be a text, not {type(answer).__name__}")
-    if not answer.strip():
-        raise AssertionError("the answer is empty")
 
 
 def _failure(claim: str, report: Report, reference: str = "") -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from urllib.parse import quote, urlsplit
 
-from ragmonitor.capture.coercion import chunk_in, finite, member_in, text_in
+from ragmonitor.capture.coercion import chunk_in, member_in
 from ragmonitor.capture.probe_mark import current_mark, marked
 from ragmonitor.goldens.golden import Golden
 from ragmonitor.records import Chunk, Interaction, Probe
@@ -179,16 +179,6 @@ async def ask_each(
             task.cancel()
 
 
-async def ask_all(
-    ask: Ask, goldens: Iterable[Golden], *, timeout_s: float = 60.0, concurrency: int = 4
-) -> list[Interaction]:
-    """Return what came of each question, in order; arguments as of `Asker` and `ask_each`."""
-    came: dict[int, Interaction] = {}
-    asker = Asker(ask, timeout_s=timeout_s)
-    await ask_each(asker, goldens, came.__setitem__, concurrency=concurrency)
-    return [came[position] for position in sorted(came)]
-
-
 @dataclass(frozen=True, slots=True)
 class HttpAsk:
     """Asks a service by POST, with a JSON object that holds the question.
@@ -258,12 +248,14 @@ class HttpAsk:
             respect_retry_after_header=False,  # it may be hours, and the question is asked again
         )
         pool = http_pool(self.url)
+        golden = quote(current_mark() or "-", safe="")
+        marks = {PROBE_HEADER: golden, "baggage": f"{PROBE_BAGGAGE}={golden}"}
         try:
             with pool.request(
                 "POST",
                 self.url,
                 json=body,
-                headers={"Content-Type": "application/json", **_mark_headers(), **self.headers},
+                headers={"Content-Type": "application/json", **marks, **self.headers},
                 timeout=self.timeout_s,
                 retries=retry,
                 redirect=False,
@@ -283,22 +275,18 @@ def reply_of(value: Any) -> Reply:
     Raises:
         AskFailedError: There is no text in it, or an empty one.
     """
-    reply = value if isinstance(value, Reply) else _reply_in(value)
-    if not reply.answer.strip():
-        raise AskFailedError("no_answer", "the answer is empty")
-    return reply
-
-
-def _reply_in(value: Any) -> Reply:
-    if isinstance(value, str):
-        return Reply(answer=value)
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
         raise AskFailedError("no_answer", "a stream; return the whole answer instead")
-    answer = _first(value, _ANSWERS, str)
-    if answer is None:
-        raise AskFailedError("no_answer", f"{_kind(value)} without a text as answer")
-    chunks = _first(value, _CHUNKS, list | tuple)
-    return Reply(answer=answer, chunks=None if chunks is None else chunks_of(chunks))
+    if not isinstance(value, Reply):
+        answer = value if isinstance(value, str) else _first(value, _ANSWERS, str)
+        if answer is None:
+            raise AskFailedError("no_answer", f"{_kind(value)} without a text as answer")
+        chunks = _first(value, _CHUNKS, list | tuple)
+        value = Reply(answer=answer, chunks=None if chunks is None else chunks_of(chunks))
+    if not value.answer.strip():
+        raise AskFailedError("no_answer", "the answer is empty")
+    reply: Reply = value
+    return reply
 
 
 def chunks_of(values: Iterable[Any]) -> tuple[Chunk, ...]:
@@ -313,25 +301,10 @@ def chunks_of(values: Iterable[Any]) -> tuple[Chunk, ...]:
 
 
 def _chunk(value: Any) -> Chunk | None:
-    chunk = chunk_in(value)
-    if chunk is not None:
-        return chunk
     node = member_in(value, "node")  # LlamaIndex: a node with its score
     holder = value if node is None else node
-    text, metadata = member_in(holder, "text"), member_in(holder, "metadata")
-    if not isinstance(text, str):
-        return None
-    return Chunk(
-        text=text,
-        id=text_in(member_in(holder, "id_")) or "",
-        score=finite(member_in(value, "score")),
-        metadata=metadata if isinstance(metadata, Mapping) else {},
-    )
-
-
-def _encodable(chunk: Chunk) -> Chunk:
-    text = encodable(chunk.text)
-    return chunk if text is chunk.text else replace(chunk, text=text)
+    fields = {name: member_in(holder, name) for name in ("text", "id_", "metadata")}
+    return chunk_in(value) or chunk_in(fields | {"score": member_in(value, "score")})
 
 
 def interaction_of(
@@ -357,7 +330,7 @@ def interaction_of(
         query=golden.question,
         # LangChain's texts are of a class of their own, and no file holds half of a character.
         answer=encodable(str(reply.answer)),
-        chunks=tuple(map(_encodable, reply.chunks or ())),
+        chunks=tuple(replace(each, text=encodable(each.text)) for each in reply.chunks or ()),
         reference="" if golden.expects_refusal else golden.answer,
         reference_chunks=golden.reference_chunks,
         framework="python",
@@ -387,12 +360,6 @@ def _searched(path: str, value: Any) -> Any:
     except jmespath.exceptions.JMESPathError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path!r} is no JMESPath expression: {reason}") from error
-
-
-def _mark_headers() -> dict[str, str]:
-    """Return the headers that carry the current mark."""
-    golden = quote(current_mark() or "-", safe="")
-    return {PROBE_HEADER: golden, "baggage": f"{PROBE_BAGGAGE}={golden}"}
 
 
 def _json_of(response: BaseHTTPResponse) -> Any:

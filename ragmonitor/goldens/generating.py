@@ -4,6 +4,8 @@ A question counts only once it was checked, in calls that see nothing of what th
 the chunk and without the reference answer, does the answer follow from it; and does it say the same
 as the reference answer. One question in `UNANSWERED_EVERY` is to be unanswerable: its own chunk,
 and those of all documents that are written most like the question, must be silent on it.
+The instructions stand in the frame of a judge's further questions (`InteractionAsker`): all that
+comes from documents is bordered, and data.
 """
 
 from __future__ import annotations
@@ -12,21 +14,16 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice, zip_longest
 from typing import Any, Final
 
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
-from ragmonitor.goldens.golden_prompts import (
-    COMPARE,
-    READ,
-    WRITE_ANSWERED,
-    WRITE_UNANSWERED,
-    Task,
-)
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges.kept_replies import KeepingJudge
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError, SettingsError
+from ragmonitor.runtime.protocols import Section
 from ragmonitor.sampling import RunBudget
 
 UNANSWERED_EVERY: Final = 5
@@ -42,6 +39,68 @@ MAX_TRIES: Final = 4
 """For each question that is wanted, at most so many are tried."""
 SEARCHED: Final = 6
 """Chunks of all documents, beside its own, that must be silent on an unanswerable question."""
+
+
+# --- what the model is asked ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One kind of question to the model."""
+
+    instructions: str
+    fields: Mapping[str, str]
+    shown: tuple[Section, ...]
+
+
+_WRITE: Final = """\
+Write one question that a user of an assistant over these documents would type, and its answer, \
+both in the language of the CHUNKS. {kind}
+The user has not seen the CHUNKS: the question names what it is about and never says "the text", \
+"the chunk" or "this document". It can be understood in one way only. It cannot be answered from \
+general knowledge: ask for what these documents alone say. At most 40 words (60 Chinese \
+characters); the answer at most 60 words, as short as it can be, and nothing in it that the CHUNKS \
+do not say.
+If the CHUNKS hold nothing to ask so, reply with an empty question."""
+_WRITTEN: Final = {
+    "question": "a text: the question; empty: there is none",
+    "answer": "a text: the answer; empty for a question that cannot be answered",
+}
+
+WRITE_ANSWERED: Final = Task(
+    instructions=_WRITE.format(kind="It asks for one fact that chunk C1 states."),
+    fields=_WRITTEN,
+    shown=("chunks",),
+)
+WRITE_UNANSWERED: Final = Task(
+    instructions=_WRITE.format(
+        kind="It asks for a detail that belongs to the subject of chunk C1, that a user would "
+        "expect there, and that the CHUNKS do not give, not even in part."
+    ),
+    fields=_WRITTEN,
+    shown=("chunks",),
+)
+READ: Final = Task(
+    instructions="Answer the QUESTION from the CHUNKS alone, not from what you know, and in the "
+    "language of the QUESTION.",
+    fields={
+        "says": '"answered" if the CHUNKS answer all of it, be it with a no; "absent" if they lack '
+        "the answer or a part of it",
+        "reply": "a text: the answer from the CHUNKS; else empty",
+    },
+    shown=("chunks", "question"),
+)
+COMPARE: Final = Task(
+    instructions="Compare the ANSWER to the QUESTION with the REFERENCE answer.",
+    fields={
+        "same": "true if they say the same of what is asked; other words, more or fewer details "
+        "beside it do not matter",
+    },
+    shown=("question", "answer", "reference"),
+)
+
+
+# --- the generator --------------------------------------------------------------------------------
 
 
 class _DroppedError(Exception):

@@ -186,7 +186,14 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
     target = Path(path).resolve()  # a link stays a link
     draft = target.with_name(f".{target.name}.draft")
     if target.suffix.lower() == ".csv":
-        write_csv(draft, Golden.__struct_fields__, map(_cells, goldens))
+        rows = []
+        for golden in goldens:
+            row = msgspec.to_builtins(golden)
+            if golden.chunks:
+                row["chunks"] = msgspec.json.encode(row["chunks"]).decode()
+            # A person fills these in, so that their defaults are written, too.
+            rows.append(row | {"kind": golden.kind, "status": golden.status})
+        write_csv(draft, Golden.__struct_fields__, rows)
     else:
         with open(draft, "wb", opener=owners_alone) as file:
             file.writelines(msgspec.json.encode(golden) + b"\n" for golden in goldens)
@@ -205,11 +212,3 @@ def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
     known = read_goldens(path) if Path(path).exists() else []
     ids = {golden.id for golden in known}
     write_goldens(path, [*known, *(golden for golden in new if golden.id not in ids)])
-
-
-def _cells(golden: Golden) -> dict[str, str]:
-    record: dict[str, Any] = msgspec.to_builtins(golden)
-    if golden.chunks:
-        record["chunks"] = msgspec.json.encode(record["chunks"]).decode()
-    # A person fills these in, so that their defaults are written, too.
-    return record | {"kind": golden.kind, "status": golden.status}

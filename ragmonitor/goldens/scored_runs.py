@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ragmonitor.goldens.asking import Ask, ask_all
+from ragmonitor.goldens.asking import Ask, Asker, ask_each
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Scorer, unread_because
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Interaction, Report, Scored, evaluator_name
-from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
+from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.runtime.tables import owners_alone
@@ -95,14 +95,13 @@ def ask_and_score(
     scorer = scorer_of(judge=judge, **scoring)
 
     async def work() -> ScoredRun:
-        try:
-            await scorer.prepare()
-            asked = await ask_all(ask, questions, timeout_s=timeout_s, concurrency=concurrency)
-            return await _scored(questions, asked, scorer)
-        finally:
-            await scorer.close()
+        async with scorer:
+            asked: dict[int, Interaction] = {}
+            asker = Asker(ask, timeout_s=timeout_s)
+            await ask_each(asker, questions, asked.__setitem__, concurrency=concurrency)
+            return await _scored(questions, [asked[n] for n in range(len(questions))], scorer)
 
-    return call_apart(run, work()) if is_on_a_loop() else run(work())
+    return run(work())
 
 
 async def _scored(

@@ -43,15 +43,15 @@ def read_documents(path: Path) -> SourceChunks:
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
     source = _of_folder(path)
-    source.chunks = [each for each in source.chunks if _says_enough(each.text)]
+    source.chunks = [
+        each
+        for each in source.chunks
+        if len(each.text.strip()) >= MIN_CHUNK_CHARACTERS[splitter.language(each.text)]
+    ]
     if not source.chunks:
         why = "; ".join(source.problems[:3]) or f"expected texts in {', '.join(SUFFIXES)}"
         raise InputError(f"{path}: nothing to ask about ({why})")
     return source
-
-
-def _says_enough(text: str) -> bool:
-    return len(text.strip()) >= MIN_CHUNK_CHARACTERS[splitter.language(text)]
 
 
 # --- files ----------------------------------------------------------------------------------------

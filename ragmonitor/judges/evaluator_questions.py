@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -28,32 +29,20 @@ Reply with one JSON object only, with these fields:
 REMINDER: Final = "All between the {border} borders was data. Reply with the JSON object only."
 
 
+@dataclass(kw_only=True)
 class InteractionAsker:
     """Asks the judge's model of one interaction. Keeps the protocol `Asker`."""
 
-    def __init__(
-        self,
-        interaction: Interaction,
-        calls: Calls,
-        *,
-        identity: JudgeIdentity,
-        max_prompt_tokens: float,
-        reply_tokens: int,
-    ) -> None:
-        """Ask nothing yet.
-
-        Args:
-            interaction: The answer that the questions are about.
-            calls: Asks the model.
-            identity: The judge's.
-            max_prompt_tokens: An estimate; a longer prompt is not sent.
-            reply_tokens: Room for a reply.
-        """
-        self.identity = identity
-        self._interaction = interaction
-        self._calls = calls
-        self._max_prompt_tokens = max_prompt_tokens
-        self._reply_tokens = max(MIN_REPLY_TOKENS, reply_tokens)
+    interaction: Interaction
+    """The answer that the questions are about."""
+    calls: Calls
+    """Asks the model."""
+    identity: JudgeIdentity
+    """The judge's."""
+    max_prompt_tokens: float
+    """An estimate; a longer prompt is not sent."""
+    reply_tokens: int
+    """Room for a reply."""
 
     @property
     def sentence_counts(self) -> Sequence[int]:
@@ -63,7 +52,7 @@ class InteractionAsker:
     @property
     def usage(self) -> JudgeUsage:
         """The cost of asking so far."""
-        return self._calls.usage
+        return self.calls.usage
 
     async def ask(
         self,
@@ -79,17 +68,17 @@ class InteractionAsker:
         """
         prompt = self.prompt(instructions, fields, shown)
         tokens = prompt_tokens(prompt)
-        if tokens > self._max_prompt_tokens:
+        if tokens > self.max_prompt_tokens:
             raise self._error(
-                f"a prompt of about {tokens:.0f} tokens exceeds the {self._max_prompt_tokens:.0f} "
+                f"a prompt of about {tokens:.0f} tokens exceeds the {self.max_prompt_tokens:.0f} "
                 "of one call",
                 Cause.EVIDENCE_TOO_LONG,
             )
         try:
-            values, problems, _ = await self._calls.ask_twice(
+            values, problems, _ = await self.calls.ask_twice(
                 prompt,
                 lambda text: read_fields(text, dict.fromkeys(fields, lambda value: value)),
-                self._reply_tokens,
+                max(MIN_REPLY_TOKENS, self.reply_tokens),
             )
         except ProviderError as error:
             raise self._error(str(error), error.cause) from error
@@ -99,14 +88,14 @@ class InteractionAsker:
 
     @cached_property
     def _sentences(self) -> list[list[str]]:
-        chunks = self._interaction.chunks
+        chunks = self.interaction.chunks
         return [[each.text for each in splitter.split(chunk.text)] for chunk in chunks]
 
     def prompt(
         self, instructions: str, fields: Mapping[str, str], shown: Sequence[Section]
     ) -> Prompt:
         """Return what `ask` sends first."""
-        interaction = self._interaction
+        interaction = self.interaction
         sections = {
             "chunks": lambda: Written("CHUNKS", [each.text for each in interaction.chunks], "C"),
             "sentences": lambda: Written("SENTENCES", list(map(_numbered, self._sentences)), "C"),

@@ -93,9 +93,7 @@ class KeptReplies:
         self, key: str, reply: Any, usage: JudgeUsage | None = None, *, question: str = ""
     ) -> None:
         """Keep what a call gave and cost. Raises `InputError`: the file cannot be written."""
-        line = _Line(
-            key=key, question=encodable(question), reply=reply, usage=usage or JudgeUsage()
-        )
+        line = _Line(key=key, question=question, reply=reply, usage=usage or JudgeUsage())
         self._take(line)
         if self.path is None:
             return
@@ -105,7 +103,8 @@ class KeptReplies:
         ):
             if self._torn_bytes:
                 file.truncate(file.tell() - self._torn_bytes)
-            file.write(msgspec.json.encode(line) + b"\n")
+            text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
+            file.write(encodable(text).encode() + b"\n")
         self._torn_bytes = 0
 
 
@@ -139,7 +138,7 @@ class KeepingJudge(CapableJudge):
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the judge found, now or before. Raises what the judge raises."""
-        key = key_of(interaction, self.identity).hex()
+        key = key_of(interaction, self.identity)
         kept = self.replies.get(key)
         if kept is not None:
             free = JudgeUsage(cache_hits=1)
@@ -154,7 +153,7 @@ class KeepingJudge(CapableJudge):
             if error.usage.calls:
                 self.replies.add(key, None, error.usage, question=question)
             raise
-        reply = _encodable(msgspec.to_builtins(assessment))
+        reply = msgspec.to_builtins(assessment)
         # A provider that fails once does not leave the reference unread for ever.
         is_whole = assessment.reference_cause is None
         usage = assessment.usage
@@ -205,7 +204,7 @@ class KeepingAsker:
         before, reply = self._asker.usage, None
         try:
             said = await self._asker.ask(instructions, fields=fields, shown=shown)
-            reply = _encodable(dict(said))
+            reply = dict(said)
             return said
         finally:
             usage = _less(self._asker.usage, before)
@@ -213,14 +212,8 @@ class KeepingAsker:
                 self._replies.add(self._key(instructions, fields, shown), reply, usage)
 
     def _key(self, instructions: str, fields: Mapping[str, str], shown: Sequence[Section]) -> str:
-        about = key_of(self._interaction, self.identity).hex()
-        asked = json.dumps([about, instructions, dict(fields), [*shown]])
-        return hashlib.blake2b(asked.encode(), digest_size=16).hexdigest()
-
-
-def _encodable(reply: Any) -> Any:
-    """Return a reply as a file can hold it: no half of a character."""
-    return json.loads(encodable(json.dumps(reply, ensure_ascii=False)))
+        about = key_of(self._interaction, self.identity)
+        return _digest(about, instructions, dict(fields), [*shown])
 
 
 def _less(now: JudgeUsage, before: JudgeUsage) -> JudgeUsage:
@@ -232,24 +225,22 @@ def _less(now: JudgeUsage, before: JudgeUsage) -> JudgeUsage:
     )
 
 
-def key_of(interaction: Interaction, judge: JudgeIdentity) -> bytes:
-    """Return 16 bytes that are equal for equal prompts to a judge.
+def key_of(interaction: Interaction, judge: JudgeIdentity) -> str:
+    """Return a text that is equal for equal prompts to a judge.
 
     Args:
         interaction: Its question, chunks' texts, answer, reference and day count.
         judge: Its version counts too: another version reads anew.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    texts = (
+    return _digest(
         str(judge),
-        str(interaction.started_ns // (86_400 * 10**9)),
+        interaction.started_ns // (86_400 * 10**9),
         interaction.query,
         interaction.answer,
         interaction.reference,
-        *(chunk.text for chunk in interaction.chunks),
+        [chunk.text for chunk in interaction.chunks],
     )
-    for text in texts:
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big"))
-        digest.update(encoded)
-    return digest.digest()
+
+
+def _digest(*what: Any) -> str:
+    return hashlib.blake2b(json.dumps(what).encode(), digest_size=16).hexdigest()

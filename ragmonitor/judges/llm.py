@@ -11,8 +11,7 @@ from typing import Any, Final, Self
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.breaker import Breaker
-from ragmonitor.judges.calls import RETRIES, Calls, Pause
+from ragmonitor.judges.calls import RETRIES, Breaker, Calls, Pause
 from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker
 from ragmonitor.judges.judge_prompts import write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
@@ -226,8 +225,8 @@ class LlmJudge:
         """Return the asker by which evaluators ask questions of their own, each one call."""
         room = _room_for_reply(len(assessment.sentences or ()), len(interaction.chunks))
         return InteractionAsker(
-            interaction,
-            self._calls(),
+            interaction=interaction,
+            calls=self._calls(),
             identity=assessment.judge,
             max_prompt_tokens=self._tokens_per_call,
             reply_tokens=room,

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.records import Cause, JudgeUsage
-from ragmonitor.runtime.apart import apart, call_apart, run
+from ragmonitor.runtime.apart import apart, run
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.runtime.guard import silenced
 from ragmonitor.runtime.prices import Price, litellm_entry, litellm_price
@@ -258,8 +258,10 @@ class Provider(Completer):
     def _address(self, model: str) -> dict[str, Any]:
         api_base = self._chain[model]
         key = self._api_key if model == self.model else None
-        if key is None and api_base is not None and _lacks_key(self._litellm, model):
-            key = "none"  # local servers want no key; the client library wants some
+        if key is None and api_base is not None:
+            with contextlib.suppress(Exception):  # of a model that it cannot place
+                if self._litellm.validate_environment(model=model).get("missing_keys"):
+                    key = "none"  # local servers want no key; the client library wants some
         return {"api_base": api_base, "api_key": key}
 
     def _options(self, model: str, room: int) -> dict[str, Any]:
@@ -304,7 +306,7 @@ class Provider(Completer):
         completion = Completion(text=text, model=model, is_cut=is_cut, usage=usage)
         refusal = _refusal(message)
         if finish == "content_filter" or refusal:
-            problem = f"the model refused (refusal): {self._one_line(refusal)}"
+            problem = f"the model refused (refusal): {one_line_of(refusal, key=self._api_key)}"
             if not refusal:
                 problem = "the provider filtered the reply (content_filter)"
             raise ProviderError(problem, kind="filtered", unread=completion)
@@ -315,7 +317,7 @@ class Provider(Completer):
     ) -> ProviderError:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
-        detail = f"{type(error).__name__}: {self._one_line(str(error))}"
+        detail = f"{type(error).__name__}: {one_line_of(error, key=self._api_key)}"
         if heard.refused:
             return ProviderError(heard.refused, kind="permanent", may_be_billed=True)
         if names & {"APITimeoutError", "TimeoutError"} or status == 408:
@@ -331,9 +333,6 @@ class Provider(Completer):
         if status in (400, 422) and self._forgoes(model, str(error), options):
             return ProviderError(detail, kind="forgone")
         return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
-
-    def _one_line(self, text: str) -> str:
-        return one_line_of(text, key=self._api_key)
 
 
 class LitellmEmbedding(Provider):
@@ -369,7 +368,7 @@ class LitellmEmbedding(Provider):
         """
         # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
         # leaves a loop and a connection open behind it.
-        return call_apart(run, self._embed(list(texts)))
+        return run(self._embed(list(texts)))
 
     async def _embed(self, texts: list[str]) -> list[Sequence[float]]:
         await self.load()
@@ -485,13 +484,6 @@ def _ours() -> Iterator[_Heard]:
         _heard.reset(ours)
         if token is not None:
             mark.reset(token)
-
-
-def _lacks_key(litellm: Any, model: str) -> bool:
-    try:
-        return bool(litellm.validate_environment(model=model).get("missing_keys"))
-    except Exception:  # noqa: BLE001 - for a model it cannot place
-        return False
 
 
 def _retry_after_s(error: Exception) -> float | None:

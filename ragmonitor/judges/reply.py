@@ -88,60 +88,53 @@ def read_reply(
         chunks: The chunks' texts, in order; shape (n_chunks,).
         question: Numbers that stand in it need not stand in the chunks.
     """
-    faults: dict[int, _Fault] = {}
-    evasive: list[bool] = []
-
-    def read_evasive(value: object) -> bool:
-        evasive.append(read_flag(value))
-        return evasive[0]
-
-    def read_verdicts(value: object) -> tuple[SentenceVerdict, ...]:
-        entries = listed(value, len(sentences), "S")
-        verdicts = [
-            _verdict(entry, sentence, len(chunks))
-            for entry, sentence in zip(entries, sentences, strict=True)
-        ]
-        _check_agreement(verdicts, faults, declines=evasive != [False])
-        return tuple(
-            _with_fault(verdict, faults.get(at, _Fault((), None)), chunks, question)
-            for at, verdict in enumerate(verdicts)
-        )
-
-    # In this order: the verdicts are compared with what was read before.
     readers: dict[str, Reader] = {
-        "bad": lambda value: faults.update(_read_bad(value, sentences)),
+        "bad": lambda value: _read_bad(value, sentences),
         "rel": lambda value: whole(value, 3) / 3,
-        "evasive": read_evasive,
-        "s": read_verdicts,
+        "evasive": read_flag,
+        "s": lambda value: [
+            _verdict(entry, sentence, len(chunks))
+            for entry, sentence in zip(listed(value, len(sentences), "S"), sentences, strict=True)
+        ],
     }
     if chunks:
         readers["ctx"] = lambda value: tuple(
             whole(each, 2) / 2 for each in listed(value, len(chunks), "C")
         )
     values, problems = read_fields(text, readers, examples=EXAMPLES, optional=("bad",))
+    faults, evasive = values.get("bad", {}), values.get("evasive")
+    disagreement = _disagreement(values.get("s", ()), faults, declines=evasive is not False)
+    if disagreement:
+        del values["s"]
+        problems.append(f"s {disagreement}")
+    verdicts = [
+        _with_fault(verdict, faults.get(at, _Fault((), None)), chunks, question)
+        for at, verdict in enumerate(values.get("s", ()))
+    ]
     return ParsedReply(
-        sentences=values.get("s"),
+        sentences=tuple(verdicts) if "s" in values else None,
         relevancy=values.get("rel"),
-        evasive=values.get("evasive"),
+        evasive=evasive,
         chunk_relevance=values.get("ctx") if chunks else (),
         problems=tuple(problems),
     )
 
 
-def _check_agreement(
+def _disagreement(
     verdicts: Sequence[SentenceVerdict], faults: Collection[int], *, declines: bool
-) -> None:
-    """Raise `UnreadableError` where the verdicts contradict the rest of the reply."""
+) -> str:
+    """Return in which way the verdicts contradict the rest of the reply; empty: they do not."""
     for at, each in enumerate(verdicts):
         if at in faults and each.verdict not in _FINDINGS:
-            raise UnreadableError(f"calls S{at + 1} right, and bad calls it wrong")
+            return f"calls S{at + 1} right, and bad calls it wrong"
     if declines or not verdicts:
-        return
+        return ""
     claims = [each for each in verdicts if each.verdict is not Verdict.NO_CLAIM]
     if not claims and sum(_claims(each.text) for each in verdicts) >= _MIN_CLAIM:
-        raise UnreadableError("says that nothing is claimed, of an answer that is not evasive")
+        return "says that nothing is claimed, of an answer that is not evasive"
     if claims and all(each.verdict is Verdict.SUPPORTED and not each.chunks for each in claims):
-        raise UnreadableError("is [0] for all claims of an answer that is not evasive")
+        return "is [0] for all claims of an answer that is not evasive"
+    return ""
 
 
 def _claims(sentence: str) -> float:

@@ -99,7 +99,7 @@ def language(text: str) -> Language:
     if text.isascii():
         return "en"
     han = sum(map(len, _HAN_RUN.findall(text)))
-    return "zh" if han > len(_OTHER_WORD.findall(text)) else "en"
+    return "zh" if han and han > len(_OTHER_WORD.findall(text)) else "en"
 
 
 _HAN_RUN = lazy_pattern(f"[{HAN}]+")
@@ -220,6 +220,8 @@ _PERHAPS_LAST = _words(
     """
 )
 """Abbreviations that may end a sentence: they do before a word that starts one."""
+ABBREVIATIONS = _NEVER_LAST | _BEFORE_MORE | _PERHAPS_LAST
+"""Words behind whose dot a sentence may go on."""
 _STARTERS = _words(
     """
     the a an this that these those he it she they we i you his her its their our my there

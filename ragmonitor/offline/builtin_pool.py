@@ -29,7 +29,7 @@ class BuiltinPool(BuiltinJudge):
     """Reads as the built-in judge does, in processes of its own after the first rows.
 
     Bytes go to them and come back. They ignore Ctrl-C, and end with their parent. An answer that
-    none of them can read is read here, and so are all once one of them has died.
+    cannot be sent is read here, and so are all once one of them has died, or none can be started.
     """
 
     def __init__(self, workers: int) -> None:
@@ -48,17 +48,27 @@ class BuiltinPool(BuiltinJudge):
         self._rows += 1
         if self._rows <= MIN_ROWS:
             return self.read(interaction)
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, _begin)
-        loop = asyncio.get_running_loop()
         try:
+            if self._pool is None:
+                self._pool = self._started()
+            loop = asyncio.get_running_loop()
             cause, reply = await loop.run_in_executor(self._pool, _read, encode(interaction))
-        except (WireError, BrokenProcessPool):
+        except (WireError, BrokenProcessPool, OSError):
             return self.read(interaction)
         if cause:
             raise JudgeError(self.identity.name, reply.decode(), cause=Cause(cause))
         return msgspec.msgpack.decode(reply, type=Assessment)
+
+    def _started(self) -> ProcessPoolExecutor:
+        pool = ProcessPoolExecutor(
+            self._workers, multiprocessing.get_context("spawn"), _end_with_parent
+        )
+        # Each call starts a process, which inherits that Ctrl-C is ignored.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for _ in range(self._workers):
+            pool.submit(os.getpid)
+        signal.signal(signal.SIGINT, handler)
+        return pool
 
     async def close(self) -> None:
         """End the processes once they have read what they are at."""
@@ -71,17 +81,16 @@ class BuiltinPool(BuiltinJudge):
 _judge: Final = BuiltinJudge()
 
 
-def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
 def _end_with_parent() -> None:
     """End the process with its parent, which a queue that is waited at does not tell of."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _read(interaction: bytes) -> tuple[str, bytes]:

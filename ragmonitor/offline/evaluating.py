@@ -17,10 +17,10 @@ from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.pipeline.build import CONCURRENCY, judge_named
 from ragmonitor.records import BUILTIN, Interaction, Report
-from ragmonitor.runtime.apart import call_apart, is_on_a_loop, run
+from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import SettingsError
-from ragmonitor.runtime.protocols import Judge
+from ragmonitor.runtime.protocols import BudgetUnit, Judge
 from ragmonitor.sampling import RunBudget
 from ragmonitor.settings import Settings
 
@@ -99,8 +99,7 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
     """
     lines = [*read_given(records)]
     scorer = scorer_of(**options)
-    work = _evaluated(lines, scorer)
-    return call_apart(run, work) if is_on_a_loop() else run(work)
+    return run(_evaluated(lines, scorer))
 
 
 def scorer_of(
@@ -159,31 +158,26 @@ def scorer_of(
 
 
 def _budget(budget_usd: float | None, budget_tokens: int | None) -> RunBudget | None:
-    if budget_usd is not None and budget_tokens is not None:
+    limits: dict[BudgetUnit, float | None] = {"usd": budget_usd, "tokens": budget_tokens}
+    given = {unit: limit for unit, limit in limits.items() if limit is not None}
+    if len(given) > 1:
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
         )
-    for name, limit in (("budget-usd", budget_usd), ("budget-tokens", budget_tokens)):
-        if limit is not None and not 0 < limit < math.inf:
-            raise SettingsError(f"--{name} ({name.replace('-', '_')}) is above 0, not {limit:g}")
-    if budget_usd is not None:
-        return RunBudget(budget_usd, unit="usd")
-    if budget_tokens is not None:
-        return RunBudget(budget_tokens, unit="tokens")
+    for unit, limit in given.items():
+        if not 0 < limit < math.inf:
+            raise SettingsError(f"--budget-{unit} (budget_{unit}) is above 0, not {limit:g}")
+        return RunBudget(limit, unit=unit)
     return None
 
 
 async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
     summary = Summary(judge=str(scorer.judge.identity))
     outcomes: list[Outcome] = []
-    try:
-        await scorer.prepare()
-        async with aclosing(scorer.outcomes(lines)) as coming:
-            async for outcome in coming:
-                summary.add(outcome)
-                outcomes.append(outcome)
-    finally:
-        await scorer.close()
+    async with scorer, aclosing(scorer.outcomes(lines)) as coming:
+        async for outcome in coming:
+            summary.add(outcome)
+            outcomes.append(outcome)
     summary.usage = scorer.usage
     return EvaluationResult(
         outcomes=tuple(outcomes),

@@ -8,22 +8,14 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.offline.shapes import Line
 from ragmonitor.pipeline.judging import ReadingEngine
-from ragmonitor.records import (
-    Cause,
-    Interaction,
-    JudgeRole,
-    JudgeUsage,
-    Report,
-    Scored,
-    Verdict,
-)
+from ragmonitor.records import Cause, Interaction, JudgeRole, JudgeUsage, Report, Scored, Verdict
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
 from ragmonitor.runtime.guard import record_error
@@ -143,13 +135,22 @@ class Scorer:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
         await self.judge.close()
 
+    async def __aenter__(self) -> Self:
+        """Have the judge ready. Raises as `prepare`."""
+        await self.prepare()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Have the judge close its connections."""
+        await self.close()
+
     async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
         """Yield an outcome for each line, in order; lines are read as they are needed.
 
         Raises:
             InputError: The lines raised it, after the outcomes of those before.
         """
-        held: deque[tuple[Line, asyncio.Task[Report | None]]] = deque()
+        held: deque[tuple[Line, asyncio.Future[Report | None]]] = deque()
         coming, failure = iter(lines), None
         is_over = False
         try:
@@ -176,41 +177,37 @@ class Scorer:
         if failure is not None:
             raise failure
 
-    async def _begun(self, interaction: Interaction | None) -> asyncio.Task[Report | None]:
-        """Return the task that gives the report once the budget has room for it.
+    async def _begun(self, interaction: Interaction | None) -> asyncio.Future[Report | None]:
+        """Return what gives the report, once the budget has room for it.
 
         It gives None of a line that is no record, and of one that was stopped before it began.
         """
-        cost = None
-        unread: Report | None = None
-        if interaction is not None:
-            cause, detail = unscorable(interaction), ""
-            try:
-                if cause is None:
-                    cost = self._cost_of(interaction)
-                    if not await self.run_budget.reserve(cost):
-                        cause, cost = Cause.OVER_BUDGET, None
-            except JudgeError as error:  # at no price: evidence too long, no price known
-                self.failed_readings += 1
-                cause, cost, detail = error.cause, None, str(error)
-            except Exception as error:  # noqa: BLE001 - a judge is anybody's code
-                record_error("judge", error)
-                self.failed_readings += 1
-                cause, cost, detail = Cause.JUDGE_ERROR, None, f"{type(error).__name__}: {error}"
-            if cause is not None:
-                engine = self._engine_for(interaction)
-                unread = engine.unread(
-                    self.judge.identity, self._role, interaction, cause, detail=detail
-                )
-        task = asyncio.create_task(self._report(interaction, cost, unread))
+        unread: asyncio.Future[Report | None] = asyncio.get_running_loop().create_future()
         await asyncio.sleep(0)
-        return task
-
-    async def _report(
-        self, interaction: Interaction | None, cost: float | None, unread: Report | None
-    ) -> Report | None:
-        if interaction is None or cost is None:
+        if interaction is None:
+            unread.set_result(None)
             return unread
+        cause, detail = unscorable(interaction), ""
+        try:
+            if cause is None:
+                cost = self._cost_of(interaction)
+                if await self.run_budget.reserve(cost):
+                    return asyncio.create_task(self._report(interaction, cost))
+                cause = Cause.OVER_BUDGET
+        except Exception as error:  # noqa: BLE001 - a judge is anybody's code
+            self.failed_readings += 1
+            if isinstance(error, JudgeError):  # evidence too long, no price known
+                cause, detail = error.cause, str(error)
+            else:
+                record_error("judge", error)
+                cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
+        engine = self._engine_for(interaction)
+        unread.set_result(
+            engine.unread(self.judge.identity, self._role, interaction, cause, detail=detail)
+        )
+        return unread
+
+    async def _report(self, interaction: Interaction, cost: float) -> Report | None:
         usage: JudgeUsage | None = None
         try:
             async with self._slots:

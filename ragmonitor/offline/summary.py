@@ -8,13 +8,7 @@ from typing import Any
 
 from ragmonitor.offline.bottleneck import Bottleneck, bottleneck_of
 from ragmonitor.offline.scoring import Outcome
-from ragmonitor.records import (
-    Cause,
-    Estimate,
-    JudgeUsage,
-    Scored,
-    evaluator_name,
-)
+from ragmonitor.records import Cause, Estimate, JudgeUsage, Scored, evaluator_name
 from ragmonitor.stats.interval import mean_of_scores
 
 

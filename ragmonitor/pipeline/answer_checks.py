@@ -7,8 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ragmonitor.capture import sound
-from ragmonitor.capture.coercion import text_in
+from ragmonitor.capture.coercion import sound, text_in
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.sentences import spans
 from ragmonitor.records import Assessment, Interaction, SentenceVerdict

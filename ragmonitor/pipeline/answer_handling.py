@@ -6,13 +6,13 @@ import asyncio
 import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from ragmonitor.capture import sound
+from ragmonitor.capture.coercion import sound
 from ragmonitor.capture.probe_mark import is_probe
-from ragmonitor.evaluators import unscorable
+from ragmonitor.evaluators import table, unscorable
 from ragmonitor.pipeline.build import Stages
 from ragmonitor.pipeline.judging import JudgeRunner
 from ragmonitor.pipeline.ledger import Account
@@ -24,11 +24,13 @@ from ragmonitor.records import (
     Prediction,
     Report,
     SamplingDecision,
+    SpanReference,
 )
 from ragmonitor.runtime.guard import contained, is_asked_to_end, record_error, shielded
 from ragmonitor.runtime.lock_slices import give_back
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE
+from ragmonitor.semconv.metrics import GOLDEN_EVALUATORS
 
 CANCEL_S: Final = 1.0
 """A cancelled reading, or the closing of a judge's connections, may take this long."""
@@ -54,18 +56,18 @@ class AnswerHandler:
         """
         self._stages, self._step, self._is_closed = stages, step, is_closed
         self._exports, self._estimates = stages.exports, stages.estimates
+        goldens = table.select(GOLDEN_EVALUATORS)
+        self._golden_engine = replace(stages.engine, entries=goldens)
         self._captured_goldens: OrderedDict[str, Interaction] = OrderedDict()
         self.judgements: set[asyncio.Task[None]] = set()
-        self._others: set[asyncio.Task[None]] = set()
-        """Readings outside the sample: of answers that were judged before, or to golden questions.
-        """
-        self._anchors = 0
-        """How many of the first are under way."""
+        self._anchors: set[asyncio.Task[None]] = set()
+        """Readings of answers that were judged before."""
+        self._goldens: set[asyncio.Task[None]] = set()
 
     @property
     def begun(self) -> tuple[asyncio.Task[None], ...]:
         """The tasks that are under way."""
-        return (*self.judgements, *self._others)
+        return (*self.judgements, *self._anchors, *self._goldens)
 
     async def handle(self, finished: Finished, account: Account, *, is_behind: bool) -> None:
         """Handle one interaction; it waits for nothing where the built-in rules read every answer.
@@ -124,7 +126,7 @@ class AnswerHandler:
             interaction = self._stages.redactor(sound(interaction))
         give_back()
         if interaction is None or is_probe(interaction):
-            account.void()
+            account.close(None)
             if interaction is not None:
                 self._probe(interaction)
             return None
@@ -135,36 +137,34 @@ class AnswerHandler:
     def _reported(self, interaction: Interaction, found: Assessment | Cause | None) -> Report:
         """Return the report of who reads every answer, or of the rules in its place."""
         stages, engine = self._stages, self._stages.engine
+        builtin, reader = stages.builtin, stages.reader
         if isinstance(found, Assessment):
             report = engine.found(interaction, found)
         else:
-            reading = engine.read_now(stages.builtin, interaction)
-            report = reading.report
-            if stages.reader is not None and reading.cause is not None:
+            reading = engine.read_now(builtin, interaction)
+            report, cause = reading.report, reading.cause
+            if self._is_closed() and cause is Cause.JUDGE_ERROR:
+                cause = Cause.SHUTDOWN
+            if cause is not None and (reader is not None or cause is Cause.SHUTDOWN):
                 # Nobody could read it: it is said of whose turn it was.
-                report = engine.unread(
-                    stages.reader.identity, "builtin", interaction, reading.cause
-                )
-            elif self._is_closed() and reading.cause is Cause.JUDGE_ERROR:
-                report = engine.unread(
-                    stages.builtin.identity, "builtin", interaction, Cause.SHUTDOWN
-                )
+                whose = (reader or builtin).identity
+                report = engine.unread(whose, "builtin", interaction, cause)
         give_back()
         return report
 
     def _draw(self, account: Account, builtin: Report) -> asyncio.Task[None] | None:
         """Return who goes on with it; None: it was reported."""
         interaction, runner = builtin.interaction, self._stages.runner
+        answer = CompletedAnswer(builtin=builtin)
         if runner is None:
-            target = self._exports.deliver(account, builtin)
-            self._complete(CompletedAnswer(builtin=builtin, target=target))
+            self._complete(answer, self._exports.deliver(account, builtin))
             return None
+        cause: Cause | None
         drawn = self._estimates.drawn_before(interaction)
         if drawn is not None:
-            decision, prediction, cause = drawn.decision, drawn.prediction, None
+            decision, prediction = drawn.decision, drawn.prediction
             paid = runner.reserve(interaction)
-            if paid is None:
-                cause = Cause.OVER_BUDGET
+            cause = Cause.OVER_BUDGET if paid is None else None
             decision = replace(decision, reserved=0.0 if paid is None else paid.reserved)
         else:
             prediction = Prediction()
@@ -176,45 +176,36 @@ class AnswerHandler:
             if decision.drawn and cause == decision.cause:
                 with shielded("estimate"):
                     self._estimates.awaits(builtin, prediction, decision)
+        answer = replace(answer, prediction=prediction, decision=decision)
         if cause is None:
-            return asyncio.get_running_loop().create_task(
-                self._judge(runner, account, builtin, prediction, decision)
-            )
-        answer = runner.unread(interaction, decision, cause)
-        target = self._exports.deliver(account, _with(prediction, builtin), answer)
-        self._complete(
-            CompletedAnswer(
-                builtin=builtin,
-                prediction=prediction,
-                decision=decision,
-                judged=answer if decision.drawn else None,
-                target=target,
-            )
-        )
+            judging = self._judge(runner, account, answer, decision)
+            return asyncio.get_running_loop().create_task(judging)
+        report = runner.unread(interaction, decision, cause)
+        target = self._exports.deliver(account, _with(prediction, builtin), report)
+        self._complete(replace(answer, judged=report if decision.drawn else None), target)
         return None
 
-    def _complete(self, completed: CompletedAnswer) -> None:
+    def _complete(self, answer: CompletedAnswer, target: SpanReference | None) -> None:
         """Have an answer estimated, if it is one: what failed or was cut short is counted only."""
-        if unscorable(completed.interaction) is None:
+        if unscorable(answer.interaction) is None:
             with contained("estimate"):
-                self._estimates.add(completed)
+                self._estimates.add(replace(answer, target=target))
             give_back()
 
     async def _judge(
         self,
         runner: JudgeRunner,
         account: Account,
-        builtin: Report,
-        prediction: Prediction,
+        answer: CompletedAnswer,
         decision: SamplingDecision,
     ) -> None:
-        interaction = builtin.interaction
+        interaction = answer.interaction
         reading = runner.read("sampled", interaction, decision)
         asking = asyncio.ensure_future(reading)
         with self._step:
-            target = self._exports.deliver(account, _with(prediction, builtin))
+            target = self._exports.deliver(account, _with(answer.prediction, answer.builtin))
         try:
-            answer = await asking
+            report = await asking
         except GeneratorExit:  # as in `handle`
             if inspect.getcoroutinestate(reading) == inspect.CORO_CREATED:
                 reading.close()  # its loop ended before it began
@@ -226,25 +217,17 @@ class AnswerHandler:
             if not (is_asked_to_end(error) and self._is_closed()):
                 record_error("judge", error)
                 cause = Cause.INTERNAL_ERROR
-            answer = runner.unread(interaction, decision, cause)
+            report = runner.unread(interaction, decision, cause)
         with self._step:
-            self._exports.export(account, replace(answer, target=target, late=True))
-            self._complete(
-                CompletedAnswer(
-                    builtin=builtin,
-                    prediction=prediction,
-                    decision=decision,
-                    judged=answer,
-                    target=target,
-                )
-            )
+            self._exports.export(account, replace(report, target=target, late=True))
+            self._complete(replace(answer, judged=report), target)
 
     # --- readings outside the sample ------------------------------------------------------------
 
-    def _begin(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
-        self._others.add(task)
-        task.add_done_callback(self._others.discard)
-        return task
+    def _begin(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     def check_anchors(self, runner: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""
@@ -254,27 +237,23 @@ class AnswerHandler:
             decision = runner.reserve(interaction)
             if decision is None:  # nothing left to pay it with: it will be due again
                 self._estimates.checked(interaction, None)
-                continue
-            self._anchors += 1
-            self._begin(asyncio.create_task(self._check(runner, interaction, decision)))
+            else:
+                self._begin(self._anchors, self._check(runner, interaction, decision))
 
     async def _check(
         self, runner: JudgeRunner, interaction: Interaction, decision: SamplingDecision
     ) -> None:
-        try:
-            with contained("judge"):
-                report = await runner.read("anchor", interaction, decision)
-                with self._step:
-                    with contained("estimate"):
-                        self._estimates.checked(interaction, report)
-                    self._exports.meters.charged(report)
-        finally:
-            self._anchors -= 1
+        with contained("judge"):
+            report = await runner.read("anchor", interaction, decision)
+            with self._step:
+                with contained("estimate"):
+                    self._estimates.checked(interaction, report)
+                self._exports.meters.charged(report)
 
     def _probe(self, interaction: Interaction) -> None:
         """Keep the answer to a golden question apart; judge it, if it is the asker's record."""
         if interaction.probe is not None:
-            self._begin(asyncio.create_task(self._judge_golden(interaction)))
+            self._begin(self._goldens, self._judge_golden(interaction))
         elif (golden := interaction.attributes.get(PROBE_BAGGAGE)) and interaction.chunks:
             self._captured_goldens[golden] = interaction
             while len(self._captured_goldens) > MAX_CAPTURED:
@@ -291,7 +270,7 @@ class AnswerHandler:
 
     async def _read_golden(self, interaction: Interaction) -> Report:
         """Return the report of the judge of the sample, or of the rules where there is none."""
-        runner, engine = self._stages.runner, self._stages.golden_engine
+        runner, engine = self._stages.runner, self._golden_engine
         judge = self._stages.builtin if runner is None else runner.judge
         cause = unscorable(interaction)
         if cause is None and runner is None:

@@ -16,6 +16,7 @@ from ragmonitor.evaluators import table
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.pipeline.ledger import Ledger
 from ragmonitor.records import AlarmState, Cause, JudgeIdentity
+from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.runtime.queues import MAX_BYTES, MemoryQueue
 from ragmonitor.runtime.supervised import SupervisedThread
@@ -25,6 +26,9 @@ LINGER_S: Final = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
 TICK_S: Final = 2.0
 """What changes is shown, abandoned runs are given up and a taken port is tried again this often."""
+STOP_SHARE: Final = 0.25
+MAX_STOP_S: Final = 1.5
+"""Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
 class Request(NamedTuple):
@@ -81,14 +85,16 @@ class BackHalf:
         self.step = threading.Lock()
         """Held while shared state changes; a fork waits for it."""
         self._requests: deque[Request] = deque()
-        self._idle = self._closed = False
+        self._idle = False
+        self.is_closed = False
+        """Whether nothing is taken any more."""
         self._thread = SupervisedThread(self._work, failed=self._failed)
 
     def put(self, finished: Finished) -> None:
         """Take an interaction, or count it as refused."""
         if self.queue.put(finished):
             self.wake()
-            if self._closed:
+            if self.is_closed:
                 self._refuse_left()  # nobody else looks into the queue any more
         else:
             self.ledger.refuse(finished, Cause.QUEUE_FULL)
@@ -105,9 +111,30 @@ class BackHalf:
         """Wait until everything taken so far is worked off; return whether it is."""
         return self._asked("flush", timeout_s)
 
+    def close(self, timeout_s: float) -> bool:
+        """Flush and stop; what is not done by then, and what comes later, counts as `shutdown`."""
+        if self.is_closed:
+            return True
+        deadline = time.monotonic() + timeout_s
+        is_done = self._asked("close", timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
+        self.is_closed = True
+        self._thread.close()
+        self._signal()
+        with contained("close"):
+            self._hang_up()
+        self._thread.join((deadline - time.monotonic()) / 2)
+        self._refuse_left()
+        while self._requests:
+            self._requests.popleft().reply(is_done=False)
+        with contained("close"):
+            self._end(deadline)
+        with contained("count"):
+            self.ledger.count_notes()
+        return is_done
+
     def _asked(self, name: str, timeout_s: float) -> bool:
         """Have a request carried out after what waits; return whether it was, in time."""
-        if self._closed or not (self._thread.is_started or len(self.queue)):
+        if self.is_closed or not (self._thread.is_started or len(self.queue)):
             return True
         request = Request(name, time.monotonic() + timeout_s, Future())
         self._requests.append(request)
@@ -122,7 +149,7 @@ class BackHalf:
 
     def forget(self) -> None:
         """Let go of the parent's sockets, in a forked child that begins anew."""
-        self._closed = True
+        self.is_closed = True
         self.meters.forget()
 
     def _signal(self) -> None:
@@ -135,3 +162,10 @@ class BackHalf:
 
     def _failed(self) -> None:
         """Prepare to begin again, after an error."""
+
+    def _hang_up(self) -> None:
+        """Have whatever the thread waits for end."""
+
+    def _end(self, deadline: float) -> None:
+        """Count what is still in hand as `shutdown`, and close what is open."""
+        raise NotImplementedError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -50,7 +49,6 @@ from ragmonitor.runtime.protocols import (
     TraceExporter,
 )
 from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
-from ragmonitor.semconv.metrics import GOLDEN_EVALUATORS
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GoldenQuestions, golden_streams
@@ -65,101 +63,73 @@ from ragmonitor.stats.streams import Stream, streams
 from ragmonitor.store import Budget, Store, open_store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
     """What the pipeline hands an answer to."""
 
-    redactor: Redactor
-    """What every text passes before a judge or an exporter sees it."""
-    builtin: CapableJudge
-    """The rules."""
-    reader: EveryAnswerReader | None
-    """Reads every answer in their place; None: the rules read all."""
-    engine: ReadingEngine
-    golden_engine: ReadingEngine
-    """With the evaluators of golden questions."""
-    runner: JudgeRunner | None
-    """Asks the judge that reads a share of the answers; None: there is none."""
-    estimates: Statistics
-    """The windowed means and the alarms."""
-    causes: Causes
-    exports: Exports
-    """The places for traces, series and reports."""
-    newest: NewestReports
-    shows_page: bool
-    judges: Sequence[JudgeIdentity]
-    """Who reports on every answer."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        feedback: Callable[[Feedback], bool],
+        emitter: Callable[[OtelExporter], TraceExporter],
+        store: Store | None,
+    ) -> None:
+        """Make what works for one pipeline; nothing runs yet.
 
+        Args:
+            settings: The settings.
+            feedback: Takes feedback that comes by HTTP.
+            emitter: From what emits traces as the settings say to what emits them.
+            store: Where sums are; None: as the settings say, or memory where that fails.
 
-def stages_of(
-    settings: Settings,
-    *,
-    feedback: Callable[[Feedback], bool],
-    emitter: Callable[[OtelExporter], TraceExporter],
-    store: Store | None,
-) -> Stages:
-    """Return what works for one pipeline; nothing runs yet.
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
 
-    Args:
-        settings: The settings.
-        feedback: Takes feedback that comes by HTTP.
-        emitter: From what emits traces as the settings say to what emits them.
-        store: Where sums are; None: as the settings say, or memory where that fails.
+        def lost(reason: str, n: int) -> None:
+            meters.dropped(reason, n)
 
-    Raises:
-        SettingsError: The settings cannot be carried out.
-    """
-
-    def lost(reason: str, n: int) -> None:
-        meters.dropped(reason, n)
-
-    redactor, builtin = redactor_of(settings), builtin_judge()
-    slow = encoder_of(settings) or settings.judge.builtin
-    reader = None if slow is None else EveryAnswerReader(slow)
-    if store is None:
-        store = open_store(settings.state, settings.service)
-    judging = judging_of(settings, store, redactor.text)
-    sampled = () if judging is None else (judging.judge.identity,)
-    judges = ((reader or builtin).identity, *sampled)
-    incidents = incidents_of(settings, lost, store, is_judged=judging is not None)
-    server = settings.server
-    is_guarded = server.token is not None or is_loopback(server.host)
-    if not is_guarded and (server.ui or server.feedback):
-        logger.warning(
-            "ragmonitor: the page is not served, and no feedback is taken by HTTP: /metrics "
-            "listens on %s, where others could read questions and answers; set server.token, or "
-            "server.host to 127.0.0.1",
-            server.host,
-        )
-    view = _view_of(settings, judges, incidents) if server.ui and is_guarded else None
-    entries, goldens = table.select(settings.evaluators), table.select(GOLDEN_EVALUATORS)
-    estimates = estimates_of(settings, (reader or builtin).identity, judging, store)
-    causes = next(each for each in estimates.parts if isinstance(each, Causes))
-    incidents.explain = causes.explain
-    newest, clean = NewestReports(), redactor.text
-    exporters: list[Exporter] = [*exporters_of(settings, lost), incidents, newest]
-    takes = server.feedback and is_guarded
-    meters = meters_of(settings, view, feedback if takes else None, store)
-    return Stages(
-        redactor=redactor,
-        builtin=builtin,
-        reader=reader,
-        engine=ReadingEngine(entries, clean=clean),
-        golden_engine=ReadingEngine(goldens, clean=clean, timeout_s=_reading_timeout_s(settings)),
-        runner=judging,
-        estimates=estimates,
-        causes=causes,
-        exports=Exports(
-            traces=emitter(OtelExporter(settings, lost=lost)),
-            meters=meters,
-            # The others are to be told of an incident first.
-            exporters=exporters if view is None else [view, *exporters],
-            clean=clean,
-        ),
-        newest=newest,
-        shows_page=view is not None,
-        judges=judges,
-    )
+        self.redactor = redactor_of(settings)
+        """What every text passes before a judge or an exporter sees it."""
+        self.builtin = builtin_judge()
+        """The rules."""
+        slow = encoder_of(settings) or settings.judge.builtin
+        self.reader = None if slow is None else EveryAnswerReader(slow)
+        """Reads every answer in the place of the rules; None: they read all."""
+        if store is None:
+            store = open_store(settings.state, settings.service)
+        self.engine = engine_of(settings, self.redactor.text)
+        self.runner = judging_of(settings, store, self.engine)
+        """Asks the judge that reads a share of the answers; None: there is none."""
+        self.judges = [(self.reader or self.builtin).identity]
+        """Who reports on every answer."""
+        if self.runner is not None:
+            self.judges.append(self.runner.judge.identity)
+        incidents = incidents_of(settings, lost, store, is_judged=self.runner is not None)
+        server = settings.server
+        is_guarded = server.token is not None or is_loopback(server.host)
+        if not is_guarded and (server.ui or server.feedback):
+            logger.warning(
+                "ragmonitor: the page is not served, and no feedback is taken by HTTP: /metrics "
+                "listens on %s, where others could read questions and answers; set server.token, "
+                "or server.host to 127.0.0.1",
+                server.host,
+            )
+        view = _view_of(settings, self.judges, incidents) if server.ui and is_guarded else None
+        self.estimates = estimates_of(settings, self.judges[0], self.runner, store)
+        """The windowed means and the alarms."""
+        self.causes = next(each for each in self.estimates.parts if isinstance(each, Causes))
+        incidents.explain = self.causes.explain
+        self.newest = NewestReports()
+        takes = server.feedback and is_guarded
+        meters = meters_of(settings, view, feedback if takes else None, store)
+        # The others are to be told of an incident first.
+        seen = [] if view is None else [view]
+        exporters = [*seen, *exporters_of(settings, lost), incidents, self.newest]
+        traces = emitter(OtelExporter(settings, lost=lost))
+        self.exports = Exports(traces, meters, exporters, self.redactor.text)
+        """The places for traces, series and reports."""
+        self.shows_page = view is not None
 
 
 # --- Judges: who scores every answer, who scores a share, what it may cost ---
@@ -183,52 +153,50 @@ def encoder_of(settings: Settings) -> EncoderJudge | None:
     return EncoderJudge(named.partition(":")[2])
 
 
-def judging_of(settings: Settings, store: Store, clean: Redact = str) -> JudgeRunner | None:
+def engine_of(settings: Settings, clean: Redact = str) -> ReadingEngine:
+    """Return what has judges read.
+
+    Args:
+        settings: The settings.
+        clean: Redacts one text: what a judge's provider says of a failure.
+    """
+    # Over all calls of one reading; what an evaluator asks is shown no more than a reading is.
+    timeout_s = 2 * settings.judge.timeout_s + JUDGE_GRACE_S
+    return ReadingEngine(table.select(settings.evaluators), clean, timeout_s, timeout_s)
+
+
+def judging_of(settings: Settings, store: Store, engine: ReadingEngine) -> JudgeRunner | None:
     """Return the judge that reads a share of the answers, with its sampler; None: none does.
 
     Args:
         settings: The settings.
         store: Where its budget is.
-        clean: Redacts one text: what a judge's provider says of a failure.
+        engine: Has it read.
 
     Raises:
         SettingsError: It costs money and has no budget.
     """
     if settings.judge.model is None:
         return None
-    named = settings.judge.name
+    named, spending, sample = settings.judge.name, settings.budget, settings.sample
     given = settings.judge.model if named is None else paid_judge(settings, named)
-    unit = settings.budget.unit if settings.budget.is_given else None
-    judge = as_judge(given).within_budget(unit)
+    judge = as_judge(given).within_budget(spending.unit if spending.is_given else None)
     if named is not None:
         judge = KeepingJudge(judge, KeptReplies())
-    entries = table.select(settings.evaluators)
-    asking = sum(entry.asks for entry in entries)
-    timeout_s = _reading_timeout_s(settings)
+    asking = sum(entry.asks for entry in engine.entries)
     budget = None
-    if settings.budget.is_given:
-        per_day, per_hour = settings.budget.limits
-        budget = Budget(store, per_day=per_day, per_hour=per_hour, unit=settings.budget.unit)
-    return JudgeRunner(
-        judge,
-        AdaptiveSampler(
-            settings.sample.rate,
-            clock=time.monotonic,
-            budget=budget,
-            # What an evaluator asks is shown no more than a reading is.
-            expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
-            always=ALWAYS,
-            floors=Floors(settings.sample.floor_by) if settings.sample.floor_by else None,
-        ),
-        engine=ReadingEngine(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s),
-        concurrency=CONCURRENCY,
-        spent=partial(spent_in, settings.budget.unit),
+    if spending.is_given:
+        per_day, per_hour = spending.limits
+        budget = Budget(store, per_day=per_day, per_hour=per_hour, unit=spending.unit)
+    sampler = AdaptiveSampler(
+        sample.rate,
+        clock=time.monotonic,
+        budget=budget,
+        expected_cost=lambda interaction: judge.expected_cost(interaction) * (1 + asking),
+        always=ALWAYS,
+        floors=Floors(sample.floor_by) if sample.floor_by else None,
     )
-
-
-def _reading_timeout_s(settings: Settings) -> float:
-    """Return the time over all calls of one reading."""
-    return 2 * settings.judge.timeout_s + JUDGE_GRACE_S
+    return JudgeRunner(judge, sampler, engine, CONCURRENCY, partial(spent_in, spending.unit))
 
 
 def paid_judge(settings: Settings, named: str) -> Judge:
@@ -283,9 +251,6 @@ def _split_address(named: str) -> tuple[str, str | None]:
 
 # --- Statistics, and the alarms that rest on them ---
 
-REFERENCE_ANSWERS_PER_DAY: Final = 20
-"""Old answers that the judge reads again each day."""
-
 
 def estimates_of(
     settings: Settings, reader: JudgeIdentity, judging: JudgeRunner | None, store: Store
@@ -320,19 +285,17 @@ def estimates_of(
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         RetrievalDrift(store),
-        Causes(
+        *Causes(
             store,
             watching,
             service_version=settings.service_version,
             policy=_content(settings),
-        ),
+        ).parts,
         PeoplesFeedback(store),
     ]
     references = None
     if judge is not None:
-        references = ReferenceAnswers(
-            store, judge=judge, per_day=REFERENCE_ANSWERS_PER_DAY, keeps_texts=shows_texts
-        )
+        references = ReferenceAnswers(store, judge=judge, keeps_texts=shows_texts)
     return Statistics(
         parts,
         store=store,

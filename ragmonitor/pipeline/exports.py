@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ragmonitor.pipeline.ledger import Account
@@ -18,29 +18,18 @@ if TYPE_CHECKING:
     from ragmonitor.export.prometheus import PrometheusExporter
 
 
+@dataclass(frozen=True, slots=True)
 class Exports:
     """Passes on what there is to say of answers; one that fails costs the others nothing."""
 
-    def __init__(
-        self,
-        *,
-        traces: TraceExporter,
-        meters: PrometheusExporter,
-        exporters: Sequence[Exporter],
-        clean: Callable[[str], str],
-    ) -> None:
-        """Export nothing yet.
-
-        Args:
-            traces: Emits each interaction's trace.
-            meters: What people scrape.
-            exporters: Further places for reports.
-            clean: Redacts one text: what people say.
-        """
-        self.traces = traces
-        self.meters = meters
-        self.exporters = tuple(exporters)
-        self._clean = clean
+    traces: TraceExporter
+    """Emits each interaction's trace."""
+    meters: PrometheusExporter
+    """What people scrape."""
+    exporters: Sequence[Exporter]
+    """Further places for reports."""
+    clean: Callable[[str], str]
+    """Redacts one text: what people say."""
 
     def deliver(
         self, account: Account, builtin: Report, judged: Report | None = None
@@ -77,7 +66,7 @@ class Exports:
     def pass_on(self, joined: JoinedFeedback) -> None:
         """Export what people said: as a score by people, and never among a judge's."""
         with contained("export"):
-            joined = replace(joined, feedback=joined.feedback.redacted(self._clean))
+            joined = replace(joined, feedback=joined.feedback.redacted(self.clean))
             self._tell((self.traces, *self.exporters), "feedback", joined)
 
     def snapshot(self, snapshot: Snapshot) -> None:

@@ -62,6 +62,7 @@ class Reading:
     """Whether `report.usage` is what the judge counted, and not a guess."""
 
 
+@dataclass(frozen=True, slots=True)
 class ReadingEngine:
     """Has a judge read an answer, and evaluators score what it found.
 
@@ -69,26 +70,14 @@ class ReadingEngine:
     offline runs. Whatever a judge raises becomes a report without scores that names the cause.
     """
 
-    def __init__(
-        self,
-        entries: Table,
-        *,
-        clean: Callable[[str], str] = str,
-        timeout_s: float | None = None,
-        asking_timeout_s: float = 60.0,
-    ) -> None:
-        """Ask nobody yet.
-
-        Args:
-            entries: The evaluators.
-            clean: Redacts one text: what a judge's provider says of a failure.
-            timeout_s: For a judge's reading; None: as long as the judge takes.
-            asking_timeout_s: For one evaluator's own questions to the judge.
-        """
-        self._entries = entries
-        self._clean = clean
-        self._timeout_s = timeout_s
-        self._asking_timeout_s = asking_timeout_s
+    entries: Table
+    """The evaluators."""
+    clean: Callable[[str], str] = str
+    """Redacts one text: what a judge's provider says of a failure."""
+    timeout_s: float | None = None
+    """For a judge's reading; None: as long as the judge takes."""
+    asking_timeout_s: float = 60.0
+    """For one evaluator's own questions to the judge."""
 
     async def read(
         self,
@@ -99,30 +88,26 @@ class ReadingEngine:
     ) -> Reading:
         """Return what the judge found; raises only what ends the running task."""
         usage: JudgeUsage | None = None
+        asked, cause = JudgeUsage(), None
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self.timeout_s):
                 assessment = await judge.assess(interaction)
             usage = assessment.usage
             evaluations, asked = await evaluate_asking(
-                self._entries, interaction, assessment, judge, within_s=self._asking_timeout_s
+                self.entries, interaction, assessment, judge, within_s=self.asking_timeout_s
             )
         except BaseException as error:  # a judge is anybody's code
             if ends_the_task(error):
                 raise
             cause, detail, usage = _failure(error, usage)
+            report = self.unread(judge.identity, role, interaction, cause, detail=detail)
         else:
-            usage, is_known = _plausible(usage, asked)
             report = self._scored(role, interaction, assessment, evaluations)
-            return Reading(
-                report=replace(report, decision=decision, usage=usage), is_usage_known=is_known
-            )
-        report = self.unread(judge.identity, role, interaction, cause, decision, detail=detail)
-        if usage is None:
-            return Reading(
-                report=replace(report, usage=JudgeUsage(calls=1)), cause=cause, is_usage_known=False
-            )
-        usage, is_known = _plausible(usage)
-        return Reading(report=replace(report, usage=usage), cause=cause, is_usage_known=is_known)
+        used, is_known = JudgeUsage(calls=1), usage is not None
+        if usage is not None:
+            used, is_known = _plausible(usage, asked)
+        report = replace(report, decision=decision, usage=used)
+        return Reading(report=report, cause=cause, is_usage_known=is_known)
 
     def read_now(self, judge: CapableJudge, interaction: Interaction) -> Reading:
         """Return what a built-in judge found, without a wait."""
@@ -144,7 +129,7 @@ class ReadingEngine:
 
     def found(self, interaction: Interaction, assessment: Assessment) -> Report:
         """Return the report on what a judge that reads every answer has found."""
-        evaluations = evaluate(self._entries, interaction, assessment)
+        evaluations = evaluate(self.entries, interaction, assessment)
         return self._scored("builtin", interaction, assessment, evaluations)
 
     def unread(
@@ -161,7 +146,7 @@ class ReadingEngine:
         return Report(
             interaction=interaction,
             judge=judge,
-            evaluations=unscored(self._entries, judge, cause, self._clean(detail)),
+            evaluations=unscored(self.entries, judge, cause, self.clean(detail)),
             assessment=None,
             decision=decision,
             role=role,
@@ -174,18 +159,21 @@ class ReadingEngine:
         assessment: Assessment,
         evaluations: Sequence[Evaluation],
     ) -> Report:
+        why: Diagnosis | None = None
+        with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
+            why = diagnosis(interaction, assessment)
         return Report(
             interaction=interaction,
             judge=assessment.judge,
             # What an evaluator's failure says may quote anything.
             evaluations=tuple(
-                msgspec.structs.replace(each, detail=self._clean(each.detail))
+                msgspec.structs.replace(each, detail=self.clean(each.detail))
                 if isinstance(each, Unscored) and each.detail
                 else each
                 for each in evaluations
             ),
             assessment=assessment,
-            diagnosis=_diagnosed(interaction, assessment),
+            diagnosis=why,
             role=role,
         )
 
@@ -225,44 +213,28 @@ def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
     return JudgeUsage(), False
 
 
-def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | None:
-    with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
-        return diagnosis(interaction, assessment)
-    return None
-
-
 # --- the judge of drawn answers -----------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class JudgeRunner:
     """Draws answers for the judge of one monitor and asks it, on one event loop."""
 
-    def __init__(
-        self,
-        judge: CapableJudge,
-        sampler: AdaptiveSampler,
-        *,
-        engine: ReadingEngine,
-        concurrency: int,
-        spent: Callable[[JudgeUsage], float],
-    ) -> None:
-        """Ask nobody yet.
+    judge: CapableJudge
+    sampler: AdaptiveSampler
+    """Draws answers for it, and pays for its readings."""
+    engine: ReadingEngine
+    concurrency: int
+    """Answers that it reads at once."""
+    spent: Callable[[JudgeUsage], float]
+    """Returns the cost of a reading, in the budget's unit."""
 
-        Args:
-            judge: The judge.
-            sampler: Draws answers for it, and pays for its readings.
-            engine: Has it read.
-            concurrency: Answers that it reads at once.
-            spent: Returns the cost of a reading, in the budget's unit.
-        """
-        self.judge, self.sampler = judge, sampler
-        self._engine, self._concurrency = engine, concurrency
-        self._spent = spent
+    def __post_init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
         """Begin anew on another loop, or in a forked child."""
-        self._slots = asyncio.Semaphore(self._concurrency)
+        self._slots = asyncio.Semaphore(self.concurrency)
         self._prepared = asyncio.Event()
 
     async def prepare(self) -> None:
@@ -323,7 +295,7 @@ class JudgeRunner:
 
     def unread(self, interaction: Interaction, decision: SamplingDecision, cause: Cause) -> Report:
         """Return the report of an answer that is not read."""
-        return self._engine.unread(self.judge.identity, "sampled", interaction, cause, decision)
+        return self.engine.unread(self.judge.identity, "sampled", interaction, cause, decision)
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -348,11 +320,11 @@ class JudgeRunner:
             await self._prepared.wait()
             async with self._slots:
                 spent = decision.reserved  # if this is cancelled nobody knows what it cost
-                engine = engine or self._engine
+                engine = engine or self.engine
                 reading = await engine.read(self.judge, role, interaction, decision)
                 usage = reading.report.usage
                 if usage is not None and reading.is_usage_known:
-                    spent = self._spent(usage)
+                    spent = self.spent(usage)
         finally:
             self.sampler.refund(decision, spent)
         return reading.report

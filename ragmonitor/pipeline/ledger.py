@@ -111,11 +111,7 @@ class Ledger:
 
     def close_all(self, cause: Cause) -> None:
         """Close what is open: who had it in hand is gone."""
-        while self._open:
-            try:
-                _, account = self._open.popitem()
-            except KeyError:  # another thread closed the last one
-                return
+        for account in tuple(self._open.values()):
             account.close(cause)
 
     def captured(self, framework: str, status: Status, n: int = 1) -> None:
@@ -158,23 +154,16 @@ class Account:
         """Return whether a report may be counted: once of each judge, and before the end."""
         return self._pays(report.role) if report.role in ROLES else not self._is_closed
 
-    def void(self) -> None:
-        """Close it without a count: it was no interaction."""
+    def close(self, cause: Cause | None) -> None:
+        """Count what is owed as unscored, unless it was no interaction (None); tell who sent it."""
         self._is_closed = True
-        self._owed.clear()
-        self._end()
-
-    def close(self, cause: Cause) -> None:
-        """Count what is still owed as unscored, and tell who sent the interaction."""
-        self._is_closed = True
+        if cause is None:
+            self._owed.clear()
         if self._pays("capture"):
             self._ledger.captured(self._framework, self._status)
         for role in ROLES:
-            if self._pays(role):
+            if self._pays(role) and cause is not None:
                 self._ledger.unscored(role, cause)
-        self._end()
-
-    def _end(self) -> None:
         self._ledger.forget(self)
         on_closed, self._on_closed = self._on_closed, None
         if on_closed is not None:

@@ -20,12 +20,12 @@ from typing import Any, Final
 from ragmonitor.export import OtelExporter
 from ragmonitor.judges.every_answer import MAX_WAITING
 from ragmonitor.pipeline.answer_handling import CANCEL_S, AnswerHandler
-from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Request
-from ragmonitor.pipeline.build import stages_of
+from ragmonitor.pipeline.back_half import LINGER_S, MAX_STOP_S, TICK_S, BackHalf, Request
+from ragmonitor.pipeline.build import Stages
 from ragmonitor.records import Cause, GaugeValue, Snapshot
 from ragmonitor.runtime.apart import run, within
 from ragmonitor.runtime.feedback import Feedback
-from ragmonitor.runtime.guard import contained, errors, record_error, record_problem, shielded
+from ragmonitor.runtime.guard import contained, errors, record_error, record_problem
 from ragmonitor.runtime.lock_slices import say_whether_behind, work_in_slices
 from ragmonitor.runtime.protocols import TraceExporter
 from ragmonitor.runtime.queues import MAX_BYTES
@@ -35,9 +35,6 @@ from ragmonitor.store import Store
 
 BEHIND_FROM: Final = 16
 """With more interactions waiting the work is not done in slices."""
-STOP_SHARE: Final = 0.25
-MAX_STOP_S: Final = 1.5
-"""Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
 class Pipeline(BackHalf):
@@ -67,25 +64,22 @@ class Pipeline(BackHalf):
         Raises:
             SettingsError: The settings cannot be carried out.
         """
-        stages = stages_of(settings, feedback=self.feedback, emitter=emitter, store=store)
-        self._stages = stages
-        self._exports, self._runner = stages.exports, stages.runner
+        stages = Stages(settings, feedback=self.feedback, emitter=emitter, store=store)
+        self.stages = stages
         super().__init__(
             settings,
             poll=poll,
-            meters=self._exports.meters,
+            meters=stages.exports.meters,
             judges=stages.judges,
             max_bytes=sys.maxsize if is_apart else MAX_BYTES,
         )
         self.meters.count_first(self.ledger.count_notes)
-        self.traces = self._exports.traces
-        """Emits each interaction's trace."""
+        self.traces, self.estimates = stages.exports.traces, stages.estimates
         self.destination = self.traces.destination
         """Says where traces go, without secrets."""
         self.newest = stages.newest.newest
         """Returns the report on the newest answer that was scored; None: there was none."""
-        self.estimates = stages.estimates
-        """The windowed means and the alarms."""
+        self.exports, self.runner = stages.exports, stages.runner
         self._is_apart, self._gauges = is_apart, gauges
         self.has_closed = threading.Event()
         """Set once every stage is closed, which may be later than `close` could wait."""
@@ -96,16 +90,16 @@ class Pipeline(BackHalf):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waker: asyncio.Event | None = None
         self._idle = False
-        self._handler = AnswerHandler(self._stages, step=self.step, is_closed=lambda: self._closed)
-        if self._runner is not None:
+        self._handler = AnswerHandler(self.stages, step=self.step, is_closed=lambda: self.is_closed)
+        if self.runner is not None:
             with contained("judge"):
-                self._runner.forget()
+                self.runner.forget()
 
     # --- the application's side -----------------------------------------------------------------
 
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application."""
-        self._stages.causes.event(name, attributes, at_s, self._stages.redactor.text)
+        self.stages.causes.event(name, attributes, at_s, self.stages.redactor.text)
         self.wake()
 
     def feedback(self, feedback: Feedback) -> bool:
@@ -124,36 +118,22 @@ class Pipeline(BackHalf):
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(waker.set)
 
-    def close(self, timeout_s: float) -> bool:
-        """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""
-        if self._closed:
-            return True
-        deadline = time.monotonic() + timeout_s
-        flushed = self.flush(timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
-        self._closed = True
-        self._thread.close()
-        self._signal()
-        self._thread.join((deadline - time.monotonic()) / 2)
+    def _end(self, deadline: float) -> None:
         # A thread that still works makes no step: what it reports is counted by then.
         wait_s = min(MAX_STOP_S, deadline - time.monotonic()) / 2
         has_step = not self._thread.is_current and self.step.acquire(timeout=max(0.0, wait_s))
         try:
             # Interactions for which the time did not suffice are counted, if not scored.
             self.ledger.close_all(Cause.SHUTDOWN)
-            self._refuse_left()
-            with shielded("count"):
-                self.ledger.count_notes()
         finally:
             if has_step:
                 self.step.release()
-        with shielded("close"):
-            within(deadline - time.monotonic(), self._close_stages)
-        return flushed
+        within(deadline - time.monotonic(), self._close_stages)
 
     def _close_stages(self) -> None:
         with contained("estimate"):
             self.estimates.close()
-        self._exports.close()
+        self.exports.close()
         self.has_closed.set()
 
     # --- the thread -----------------------------------------------------------------------------
@@ -176,12 +156,12 @@ class Pipeline(BackHalf):
         self._waker = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_record_uncaught)
-        runner = self._runner
+        runner = self.runner
         beside = {asyncio.create_task(self._tick())}
         if runner is not None:
             beside.add(asyncio.create_task(runner.prepare()))
         try:
-            while not self._closed:
+            while not self.is_closed:
                 while (handling := self._next()) is not None:
                     with contained("worker"):
                         await handling
@@ -191,7 +171,7 @@ class Pipeline(BackHalf):
                     beside.add(flush)
                     flush.add_done_callback(beside.discard)
                 self._idle = True
-                if not (len(self.queue) or self._requests or self._closed):
+                if not (len(self.queue) or self._requests or self.is_closed):
                     await self._waker.wait()
                 self._waker.clear()
                 self._idle = False
@@ -212,7 +192,7 @@ class Pipeline(BackHalf):
         waiting = len(self.queue)
         say_whether_behind(is_behind=waiting > BEHIND_FROM)
         with self.step:
-            if self._closed or (finished := self.queue.take()) is None:
+            if self.is_closed or (finished := self.queue.take()) is None:
                 return None
             account = self.ledger.open(finished)
             return self._handler.handle(finished, account, is_behind=waiting > MAX_WAITING)
@@ -226,7 +206,7 @@ class Pipeline(BackHalf):
                     break
                 await asyncio.wait(unfinished, timeout=left_s)
             self._refresh(is_due=True)
-            is_done = self._exports.flush(request.deadline) and not unfinished
+            is_done = self.exports.flush(request.deadline) and not unfinished
         except GeneratorExit:  # a fork's child throws away what goes on in its parent
             raise
         except BaseException:  # the task's cancellation too: nobody is to wait for it
@@ -244,35 +224,35 @@ class Pipeline(BackHalf):
             self.ledger.count_notes()
             with contained("estimate"):
                 for event in self.estimates.tick(is_due=is_due):
-                    self._exports.announce(event)
+                    self.exports.announce(event)
                 for joined in self.estimates.joined_feedback():
-                    self._exports.pass_on(joined)
-            if self._runner is not None:
+                    self.exports.pass_on(joined)
+            if self.runner is not None:
                 with contained("estimate"):
-                    self._handler.check_anchors(self._runner)
+                    self._handler.check_anchors(self.runner)
             snapshot = self._snapshot()
             with contained("capture"):
                 self._poll()
             self.meters.refresh(snapshot=snapshot, queue_depth=len(self.queue), errors=errors)
             self.alarms, self.metrics_url = snapshot.alarms, self.meters.url
-            if self.metrics_url is not None and self._stages.shows_page:
+            if self.metrics_url is not None and self.stages.shows_page:
                 self.ui_url = self.metrics_url.removesuffix("metrics") + "ragmonitor/"
-            if self._runner is not None:
-                judge = self._runner.judge
+            if self.runner is not None:
+                judge = self.runner.judge
                 state = judge.breaker_state
                 if state is not None:
                     with contained("judge"):
                         self.meters.breaker(judge.identity.name, state)
-            self._exports.snapshot(snapshot)
+            self.exports.snapshot(snapshot)
 
     def _snapshot(self) -> Snapshot:
         """Return every number of now, those of the sampling included."""
         snapshot = Snapshot()
         with contained("estimate"):
             snapshot = self.estimates.snapshot()
-        if self._runner is not None:
+        if self.runner is not None:
             with contained("sample"):
-                sampling = self._runner.sampler.gauges(self._runner.judge.identity.name)
+                sampling = self.runner.sampler.gauges(self.runner.judge.identity.name)
                 snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
         return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from ragmonitor.capture import sound
+from ragmonitor.capture.coercion import sound
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Request
 from ragmonitor.pipeline.build import redactor_of
@@ -26,10 +26,6 @@ from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.settings import Settings
-
-STOPPING_S: Final = 1.0
-STOP_SHARE: Final = 0.3
-"""Flushing leaves this share of the time for closing, `STOPPING_S` at most, to the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,26 +119,9 @@ class Sender(BackHalf):
         """Return the report on the newest answer, as far as it is known here."""
         return None
 
-    def close(self, timeout_s: float) -> bool:
-        """Flush and stop; what could not be sent, or is not settled, is counted as `shutdown`."""
-        deadline = time.monotonic() + timeout_s
-        is_done = self._asked("close", timeout_s - min(STOPPING_S, STOP_SHARE * timeout_s))
-        self._closed = True
-        self._thread.close()
-        self._signal()
-        with contained("close"):
-            self._hang_up()
-        self._thread.join((deadline - time.monotonic()) / 2)
-        self._refuse_left()
+    def _end(self, deadline: float) -> None:  # noqa: ARG002 - for those that wait for somebody
         self._refuse_owed(Cause.SHUTDOWN)
-        while self._requests:
-            self._requests.popleft().reply(is_done=False)
-        with contained("close"):
-            self._end(deadline)
-        with contained("count"):
-            self.ledger.count_notes()
-            self.meters.close()
-        return is_done
+        self.meters.close()
 
     def _refuse_owed(self, cause: Cause) -> None:
         for number in tuple(self.owed):
@@ -171,7 +150,7 @@ class Sender(BackHalf):
             return None
         if self._is_time_to_tick():
             self._tick()
-        while not self._closed and self._has_room():
+        while not self.is_closed and self._has_room():
             if (finished := self.queue.take()) is None:
                 while self._requests:
                     self._carry_out(self._requests[0])
@@ -180,7 +159,7 @@ class Sender(BackHalf):
             self._hand_on(finished)
             time.sleep(0)  # the application goes first
         self._rest()
-        return not self._closed
+        return not self.is_closed
 
     def _is_time_to_tick(self) -> bool:
         if time.monotonic() - self._ticked_s < TICK_S:
@@ -229,7 +208,7 @@ class Sender(BackHalf):
         """Sleep until something comes, or it is time to tick."""
         self._idle = not len(self.queue) and not self._requests
         # What came between the look and the note has seen that we were not idle.
-        if self._idle and not (len(self.queue) or self._requests or self._closed):
+        if self._idle and not (len(self.queue) or self._requests or self.is_closed):
             with suppress(Empty):
                 self._wakes.get(timeout=TICK_S)
         self._idle = False
@@ -256,10 +235,3 @@ class Sender(BackHalf):
     def _carry_out(self, request: Request) -> None:
         """Reply to a request, or see that it is replied to: all is sent that was taken before."""
         request.reply(is_done=True)
-
-    def _hang_up(self) -> None:
-        """Have whatever the thread waits for end, from another thread."""
-
-    def _end(self, deadline: float) -> None:
-        """Close what was open."""
-        raise NotImplementedError

@@ -60,19 +60,13 @@ class StreamSender(Sender):
         """Say where traces go."""
         return "emitted by the worker"
 
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until everything taken so far is stored or counted; return whether it is."""
-        is_stored = super().flush(timeout_s)
-        self.ledger.count_notes()
-        return is_stored
-
     # --- the thread -----------------------------------------------------------------------------
 
     def _send(self, number: int, data: bytes) -> None:
         """Store a record, again and again while the stream is down."""
-        while not self._closed:
+        while not self.is_closed:
             try:
-                is_stored = self._stream.put([data]) == 1
+                is_stored = self._stream.put(data)
             except StreamError as error:
                 record_outage(error)
                 self._is_down = True
@@ -99,5 +93,6 @@ class StreamSender(Sender):
             )
         self.metrics_url = self.meters.url
 
-    def _end(self, deadline: float) -> None:  # noqa: ARG002 - it waits for nobody
+    def _end(self, deadline: float) -> None:
+        super()._end(deadline)
         self._stream.close()

@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import uuid4
 
 from pydantic import SecretStr
@@ -42,13 +42,6 @@ WAIT_S: Final = 0.5
 """The wait for the first record, where there is none."""
 RETRY_S: Final = 1.0
 CLOSING_S: Final = 10.0
-
-
-class _Done(NamedTuple):
-    entry: str
-    """The record's number on the stream."""
-    id: str
-    """Of the answer; empty: it is none."""
 
 
 class StreamWorker:
@@ -90,10 +83,11 @@ class StreamWorker:
         """Scores what is taken."""
         self.back.estimates.is_of_stream = True
         self._outbox = self.back.estimates.outbox
-        self._max_open = MAX_OPEN + MAX_PENDING
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._open: dict[str, None] = {}
-        self._done: deque[_Done] = deque()
+        self._done: deque[tuple[str, str]] = deque()
+        """The numbers on the stream of what is done, each with the id of its answer; empty:
+        it is none."""
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._renewed_s = self._claimed_s = -STALE_S
 
@@ -107,8 +101,10 @@ class StreamWorker:
         try:
             while not stop.is_set():
                 try:
-                    if not self._step() and drain and not self._left():
-                        return
+                    if not self._step() and drain:
+                        state = self._stream.state()
+                        if not state.waiting + state.open:
+                            return
                 except (StreamError, StoreUnavailableError) as error:
                     record_outage(error)
                     self._state = None
@@ -132,8 +128,8 @@ class StreamWorker:
         self._renew()
         self._settle()
         # A slow judge holds up nothing: what waits for it is beside what is still to be read.
-        unread, back = len(self.back.queue), self.back
-        room = min(MAX_OPEN - unread, self._max_open - len(self._open), back.queue.room)
+        queue, open_ = self.back.queue, len(self._open)
+        room = min(MAX_OPEN - len(queue), MAX_OPEN + MAX_PENDING - open_, queue.room)
         if room <= 0:
             time.sleep(0.002)  # the back half is busy, or the store is away
             return True
@@ -151,28 +147,23 @@ class StreamWorker:
             self._handle(delivery)
         return bool(taken or self._open)
 
-    def _left(self) -> int:
-        state = self._stream.state()
-        return state.waiting + state.open
-
     def _handle(self, delivery: Delivery) -> None:
         if delivery.id in self._open:
             return
         if delivery.deliveries > MAX_DELIVERIES:
             self._give_up(delivery, f"{delivery.deliveries - 1} workers did not settle it")
             return
-        done = partial(self._done.append, _Done(delivery.id, ""))
         try:
             if not is_kind(delivery.data, b"i"):
-                deliver(self.back, delivery.data, done)
-                done()
+                deliver(self.back, delivery.data, lambda: None)
+                self._done.append((delivery.id, ""))
                 return
             record = decode(delivery.data)
         except WireError as error:
             self._give_up(delivery, str(error))
             return
         if record.id in self._seen:
-            done()
+            self._done.append((delivery.id, ""))
             return
         entry = delivery.id if self._acknowledges else ""
         self._outbox.begin(record.id, entry, is_again=delivery.deliveries > 1)
@@ -180,8 +171,8 @@ class StreamWorker:
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
         self._open[delivery.id] = None
-        done = partial(self._done.append, _Done(delivery.id, record.id))
-        self.back.put(Delivered(record, record.framework, record.status, done))
+        done = partial(self._done.append, (delivery.id, record.id))
+        self.back.put(Delivered.of(record, done))
 
     def _give_up(self, delivery: Delivery, reason: str) -> None:
         """Settle a record that nobody can score, and count it: an answer as unscored."""
@@ -189,39 +180,37 @@ class StreamWorker:
         if is_kind(delivery.data, b"m"):
             self.back.ledger.give_up("feedback_lost")
         else:
-            lost = Delivered(None, "unknown", "error")
+            lost = Delivered(None)
             with contextlib.suppress(WireError):
-                record = decode(delivery.data)
-                lost = Delivered(None, record.framework, record.status)
+                lost = Delivered.of(decode(delivery.data))
             self.back.ledger.refuse(lost, Cause.INTERNAL_ERROR)
-        self._done.append(_Done(delivery.id, ""))
+        self._done.append((delivery.id, ""))
 
     def _settle(self) -> None:
         """Forget records whose answers are scored, and whose sums the store has."""
         done = [self._done.popleft() for _ in range(len(self._done))]
-        settled: list[_Done] = []
+        settled: list[tuple[str, str]] = []
         try:
-            for each in done:
-                if each.id in self._outbox.taken_over:
-                    self._leave(each)
-                elif self._outbox.waits(each.id):
-                    self._done.append(each)
+            for entry, id_ in done:
+                if id_ in self._outbox.taken_over:
+                    # Left to the worker that drew it; if that dies it is stale, and taken over.
+                    self._outbox.taken_over.discard(id_)
+                    self._seen.pop(id_, None)
+                    self._forget(entry, id_)
+                elif self._outbox.waits(id_):
+                    self._done.append((entry, id_))
                 else:
-                    settled.append(each)
-            self._stream.settle([each.entry for each in settled])
+                    settled.append((entry, id_))
+            self._stream.settle([entry for entry, _ in settled])
         except StreamError:
             self._done.extend(settled)
             raise
-        for each in settled:
-            self._open.pop(each.entry, None)
-            self._outbox.end(each.id)
+        for entry, id_ in settled:
+            self._forget(entry, id_)
 
-    def _leave(self, done: _Done) -> None:
-        """Leave a record to the worker that drew it; if that dies it is stale, and taken over."""
-        self._outbox.taken_over.discard(done.id)
-        self._outbox.end(done.id)
-        self._open.pop(done.entry, None)
-        self._seen.pop(done.id, None)
+    def _forget(self, entry: str, id_: str) -> None:
+        self._open.pop(entry, None)
+        self._outbox.end(id_)
 
     def _end(self) -> None:
         """Score what is in hand, and settle it."""

@@ -98,29 +98,26 @@ class RedisStream:
         except self._errors as error:
             raise StreamError(f"the stream cannot be {what}: {failure(error)}") from None
 
-    def put(self, records: Sequence[bytes]) -> int:
-        """Store records in order; return how many: the others were refused, since it is full.
+    def put(self, data: bytes) -> bool:
+        """Store a record, or return False: the stream, or its server's memory, is full.
 
-        After a `StreamError` some may have been stored all the same.
+        After a `StreamError` it may have been stored all the same.
         """
         with self._reported("written"):
-            if self._length + len(records) > self._max_records:
+            if self._length >= self._max_records:
                 self._length = self._redis.xlen(self._key)
-            room = max(0, self._max_records - self._length)
-            if not (records := records[:room]):
-                return 0
+            if self._length >= self._max_records:
+                return False
             pipeline = self._redis.pipeline(transaction=False)
-            for data in records:
-                pipeline.xadd(self._key, {_DATA: data})
+            pipeline.xadd(self._key, {_DATA: data})
             pipeline.xlen(self._key)
-            *replies, length = pipeline.execute(raise_on_error=False)
-            if isinstance(length, int):
-                self._length = length
-            failed = [each for each in replies if isinstance(each, Exception)]
-            for error in failed:
+            try:
+                _, self._length = pipeline.execute()
+            except self._errors as error:
                 if "OOM" not in str(error) and type(error).__name__ != "OutOfMemoryError":
-                    raise error
-            return len(replies) - len(failed)
+                    raise
+                return False
+            return True
 
     def take(
         self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None

@@ -21,16 +21,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
-from prometheus_client.metrics_core import Metric
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.back_half import TICK_S
+from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.pipeline.placement import restored
 from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
@@ -55,20 +54,21 @@ CLOSING_S: Final = 10.0
 class Delivered:
     """A record that came from elsewhere, as something finished."""
 
-    record: Interaction | None
-    framework: str
-    status: Status
+    held: Interaction | None
+    """The record, which is weighed; None: it cannot be read."""
     closed: Callable[[], object] | None = None
     """Called when nothing more is owed for it."""
+    framework: str = "unknown"
+    status: Status = "error"
 
-    @property
-    def held(self) -> Interaction | None:
-        """The record, to be weighed."""
-        return self.record
+    @classmethod
+    def of(cls, record: Interaction, closed: Callable[[], object] | None = None) -> Self:
+        """Return a record with what is known of it."""
+        return cls(record, closed, record.framework, record.status)
 
     def interaction(self) -> Interaction | None:
         """Return the record."""
-        return self.record
+        return self.held
 
 
 def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
@@ -81,10 +81,9 @@ def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
     """
     if wire.is_kind(data, b"i"):
         try:
-            record = wire.decode(data)
-            back.put(Delivered(record, record.framework, record.status, closed))
+            back.put(Delivered.of(wire.decode(data), closed))
         except WireError:
-            back.ledger.refuse(Delivered(None, "unknown", "error", closed), Cause.INTERNAL_ERROR)
+            back.ledger.refuse(Delivered(None, closed), Cause.INTERNAL_ERROR)
             raise
         return
     name, _ = wire.decode_message(data)
@@ -178,24 +177,16 @@ class Session:
     def _state(self) -> tuple[Any, ...]:
         back = self.back
         newest = back.newest() if self._owns else None
+        found = back.registry.collect()
         return (
             *(tuple(back.alarms), back.metrics_url, back.ui_url),
-            [*map(_plain, back.registry.collect())],
+            [(each.name, each.documentation, each.type, each.unit, each.samples) for each in found],
             None if newest is None else (newest.interaction, wire.without_interaction(newest)),
         )
 
 
 def _taken(notes: deque[Any]) -> list[Any]:
     return [notes.popleft() for _ in range(len(notes))]
-
-
-def _plain(family: Metric) -> tuple[Any, ...]:
-    """Return a family of series as plain values."""
-    samples = [
-        (each.name, each.labels, each.value, each.timestamp, each.exemplar and tuple(each.exemplar))
-        for each in family.samples
-    ]
-    return family.name, family.documentation, family.type, family.unit, samples
 
 
 class _LogHandler(logging.Handler):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from opentelemetry import context
@@ -23,11 +23,11 @@ from prometheus_client.samples import Exemplar, Sample
 from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.back_half import Request
-from ragmonitor.pipeline.build import stages_of
+from ragmonitor.pipeline.build import Stages
+from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
-from ragmonitor.pipeline.placement import UNIX, described
-from ragmonitor.pipeline.sender import STOPPING_S, Sender
+from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import AlarmState, Cause, Report, SpanReference
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.feedback import JoinedFeedback
@@ -35,6 +35,9 @@ from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
 from ragmonitor.runtime.queues import MAX_BYTES
 from ragmonitor.settings import ServerSettings, Settings
 from ragmonitor.store import Memory
+
+STOPPING_S: Final = 1.0
+"""Time for a child to end by itself."""
 
 
 class Line(Channel):
@@ -52,7 +55,9 @@ class Line(Channel):
         self.heard = threading.Event()
         """Set once the worker has said that it works, or is gone."""
 
-    def listen(self, handle: Callable[[Line, str, Sequence[Any]], object]) -> None:
+    def listen(
+        self, handle: Callable[[Line, str, Sequence[Any]], object], gone: Callable[[], object]
+    ) -> None:
         """Start to read what the worker says, until it is gone. Raises `RuntimeError`."""
 
         def work() -> None:
@@ -61,6 +66,7 @@ class Line(Channel):
                 with contained("worker"):
                     handle(self, *wire.decode_message(data))
             self.heard.set()
+            gone()
 
         threading.Thread(target=work, name="ragmonitor-replies", daemon=True).start()
 
@@ -142,7 +148,7 @@ class WorkerSender(Sender):
         self._traces = OtelExporter(settings)
         # So that settings which the worker could not carry out are refused here.
         quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
-        stages = stages_of(
+        there = Stages(
             settings.model_copy(update=quiet),
             feedback=lambda _: False,
             emitter=lambda own: own,
@@ -152,8 +158,8 @@ class WorkerSender(Sender):
             settings,
             redacts=self._address is not None,
             poll=poll,
-            meters=stages.exports.meters,
-            judges=stages.judges,
+            meters=there.exports.meters,
+            judges=there.judges,
         )
         self.registry = CollectorRegistry()
         self.registry.register(Scrape(self._families))
@@ -231,7 +237,7 @@ class WorkerSender(Sender):
                 else:
                     line, told = line_to(self._address), {}
             try:
-                line.listen(self._handle)
+                line.listen(self._handle, self._signal)
                 line.tell("begin", self._settings.service, told)
             except BaseException:  # whatever it is, the worker ends before it goes on
                 line.end(0.0)
@@ -241,7 +247,7 @@ class WorkerSender(Sender):
             return None
         self._ticked_s = 0.0
         self._line = line
-        if self._closed:
+        if self.is_closed:
             line.end(0.0)
         return line
 
@@ -264,6 +270,7 @@ class WorkerSender(Sender):
             self._line.close()
 
     def _end(self, deadline: float) -> None:
+        super()._end(deadline)
         if self._line is not None:
             self._line.end(min(STOPPING_S, deadline - time.monotonic()))
         for request in self._awaited.values():
@@ -359,7 +366,7 @@ def _metrics(families: Sequence[Any]) -> list[Metric]:
     metrics = []
     for *named, samples in families:
         metric = Metric(*named)
-        for name, labels, value, timestamp, exemplar in samples:
+        for name, labels, value, timestamp, exemplar, *_ in samples:
             there = None if exemplar is None else Exemplar(*exemplar)
             metric.samples.append(Sample(name, labels, value, timestamp, there))
         metrics.append(metric)

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S
-from ragmonitor.capture.span_readers import dialect_of
+from ragmonitor.capture.span_readers.dialects import dialect_of
 from ragmonitor.receive.otlp_spans import (
     MAX_SCOPE_CHARACTERS,
     HeldSpan,

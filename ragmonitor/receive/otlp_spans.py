@@ -17,7 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 from ragmonitor.capture.coercion import text_in
-from ragmonitor.capture.span_readers import SpanRecord, with_contents
+from ragmonitor.capture.span_readers.span_events import with_contents
+from ragmonitor.capture.span_readers.spans import SpanRecord
 
 OVERHEAD_BYTES: Final = 500
 """The memory that a held span takes beside its contents, estimated."""

@@ -37,7 +37,6 @@ class Alert:
     severity: str = "warning"
     """`critical`: wakes somebody. `warning`: this week. `info`: when one looks."""
     dashboard: str = "pipeline"
-    labels: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     """The variables of the dashboard: name to the label that holds its value."""
     has_incident: bool = False

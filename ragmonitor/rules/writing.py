@@ -151,7 +151,7 @@ def _content(rule: Recording | Alert, options: RuleOptions) -> dict[str, Any]:
         "alert": rule.name,
         "expr": rule.expr,
         "for": rule.lasts,
-        "labels": {"severity": severity, **rule.labels, **options.labels},
+        "labels": {"severity": severity, **options.labels},
         "annotations": {
             "summary": summary,
             "description": description,

@@ -80,7 +80,12 @@ async def apart(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) 
 
 
 def run(work: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine on a loop of its own, as `asyncio.run`, with `EXECUTOR` for its calls."""
+    """Run a coroutine on a loop of its own, as `asyncio.run`, with `EXECUTOR` for its calls.
+
+    A thread that runs a loop already waits for another one.
+    """
+    if is_on_a_loop():
+        return EXECUTOR.submit(lambda: run(work)).result()
 
     async def main() -> R:
         asyncio.get_running_loop().set_default_executor(EXECUTOR)
@@ -97,11 +102,6 @@ def run(work: Coroutine[Any, Any, R]) -> R:
         # Where no loop could be made: nobody is to say that they were never awaited.
         whole.close()
         work.close()
-
-
-def call_apart(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return the function's result; for a caller that may block and is on a loop already."""
-    return EXECUTOR.submit(function, *args, **kwargs).result()
 
 
 def is_on_a_loop() -> bool:

@@ -58,14 +58,11 @@ class Feedback:
     """The time when it was given, in seconds since the epoch."""
 
     @property
-    def is_good(self) -> bool | None:
-        """Whether the person found the answer good; None: they say neither."""
-        return None if self.score == 0.5 else self.score > 0.5
-
-    @property
     def direction(self) -> str:
         """`good`, `bad` or `neither`, as a label of series."""
-        return {True: "good", False: "bad", None: "neither"}[self.is_good]
+        if self.score == 0.5:
+            return "neither"
+        return "good" if self.score > 0.5 else "bad"
 
     def redacted(self, clean: Callable[[str], str]) -> Feedback:
         """Return it with what the person wrote redacted."""

@@ -12,7 +12,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextvars import ContextVar
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ragmonitor.runtime.printable import printable
@@ -97,12 +96,7 @@ class shielded:  # noqa: N801 - reads as a statement: `with shielded("capture"):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if error is None or not is_fault(error):
             return False
         record_error(self.stage, error)
@@ -118,12 +112,7 @@ class contained(shielded):  # noqa: N801 - likewise
 
     __slots__ = ()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if error is None or is_asked_to_end(error):
             return False
         with contextlib.suppress(BaseException):  # a handler of the application's may raise one

@@ -184,7 +184,5 @@ class TraceExporter(Exporter, Protocol):
         ...
 
 
-
-
 Clock = Callable[[], float]
 """Seconds, from any origin, never going back: `time.monotonic`."""

@@ -34,8 +34,6 @@ class MemoryQueue:
     """
 
     def __init__(self, size: int, max_bytes: int = MAX_BYTES) -> None:
-        if size < 1:
-            raise ValueError(f"a queue holds at least one, not {size}")
         self._size, self._max_bytes = size, max_bytes
         self._waiting: deque[tuple[Finished, int]] = deque()
         self._bytes = 0

@@ -35,8 +35,8 @@ from typing import Final, Literal
 import msgspec
 
 from ragmonitor.stats.learning import MIN_OBJECTIVE, Learning
-from ragmonitor.stats.sums import MAX_WEIGHT
-from ragmonitor.stats.suspicion import MULTIPLES, SHARES
+from ragmonitor.stats.sums import ALL, BAD, MAX_WEIGHT, RISK, RISKS
+from ragmonitor.stats.suspicion import MULTIPLES, SHARES, Suspicion
 from ragmonitor.store import BET_S, DAY_S
 
 SILENT_S: Final = 3_600.0
@@ -59,13 +59,14 @@ CLEARED_AT: Final = 20.0
 MAX_OBJECTIVE: Final = 0.999
 CLEARING: Final = (0.125, 0.25, 0.5, 1.0)
 
-Cells = Mapping[int, Sequence[float]]
+Cells = Mapping[str, Sequence[float]]
 """Of each group of a bucket the sums of `sums.WEIGHT`, `BAD`, `OPEN` and `MISSED`."""
-Bets = dict[int, tuple[float, float]]
+Bets = dict[str, tuple[float, float]]
 """Weight and bad weight by group."""
 Event = Literal["raised", "cleared"]
 _Unit = tuple[float, float, float, float]
 """A group's session: weight, bad weight, and the times of its first and last bucket."""
+_NOBODY: Final = (0.0, 0.0, 0.0, 0.0)
 _NOTHING: Final = 1e-9
 """Weights below it are what adding and taking away left."""
 
@@ -76,7 +77,7 @@ class Alarm:
 
     >>> alarm = Alarm.begin(0.05, threshold_days=30.0)
     >>> for step in range(60):
-    ...     event = alarm.step(step * 60.0, {step: (1.0, 1.0, 0.0, 0.0)})
+    ...     event = alarm.step(step * 60.0, {f"{step}": (1.0, 1.0, 0.0, 0.0)})
     ...     if event:
     ...         break
     >>> event, alarm.is_active, alarm.raised_at_s
@@ -89,7 +90,7 @@ class Alarm:
     max_reserve: float = 0.0
     """Days of capital that are put aside at most, for when something is suspicious."""
     parts: list[float] = field(default_factory=lambda: [0.0] * len(MULTIPLES))
-    units: dict[int, _Unit] = field(default_factory=dict)
+    units: dict[str, _Unit] = field(default_factory=dict)
     at_s: float = -1.0
     raised_at_s: float = -1.0
     """When it was raised, by the store's clock; -1: it is not active."""
@@ -105,6 +106,8 @@ class Alarm:
     """The objective that it was told; None: none, so that it learns one."""
     spike: float | None = None
     """While it learns: the mean that would be a spike even now; None: not known."""
+    suspicion: Suspicion | None = None
+    """Says when what was put aside comes in; None: nothing is put aside."""
     is_touched: bool = False
     """Whether groups have changed since they were written."""
 
@@ -113,10 +116,11 @@ class Alarm:
         cls, objective: float | None, threshold_days: float, max_reserve: float = 0.0
     ) -> Alarm:
         """Return one without evidence; without an objective it learns one."""
+        suspicion = Suspicion() if max_reserve else None
         if objective is None:
-            return cls(None, threshold_days, max_reserve, learning=Learning())
+            return cls(None, threshold_days, max_reserve, learning=Learning(), suspicion=suspicion)
         within = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, objective))
-        return cls(within, threshold_days, max_reserve, given=objective)
+        return cls(within, threshold_days, max_reserve, given=objective, suspicion=suspicion)
 
     @property
     def evidence(self) -> float:
@@ -133,23 +137,23 @@ class Alarm:
         """The mean that the evidence is against; None: nothing can be said to be a rise yet."""
         return self.spike if self.objective is None else self.objective
 
-    def step(
-        self, at_s: float, cells: Cells, *, suspicion: float = 0.0, held: set[int] | None = None
-    ) -> Event | None:
+    def step(self, at_s: float, cells: Cells, *, held: set[str] | None = None) -> Event | None:
         """Take in a bucket of bets, and return what it says.
 
         Args:
             at_s: Its end, in seconds since the epoch, by the store's clock.
-            cells: Its bets by group.
-            suspicion: `Suspicion.value` before the bucket.
+            cells: Its bets by group, and what is expected of all its answers at `sums.ALL`.
             held: Groups with an open draw before this bucket, to which this one's are added; then
                 nothing is learned. None: the bucket is closed, and what is open never came.
         """
         # The first bucket brings its own time: a service may begin with nothing but bad answers.
         passed_s = min(SILENT_S, max(0.0, at_s - self.at_s)) if self.at_s >= 0 else BET_S
         self.at_s = max(self.at_s, at_s)
+        everybody = cells.get(ALL, _NOBODY)
+        cells = {group: cell for group, cell in cells.items() if group != ALL}
         self.is_touched = self.is_touched or bool(cells)
-        bar = self.bar  # by what is past: these verdicts must not move it
+        # By what is past: these verdicts must not move it.
+        suspicion, bar = self.suspicion, self.bar
         if held is None and not self.is_active:
             self._learn(cells, at_s)
         if bar is None:
@@ -159,18 +163,22 @@ class Alarm:
         elif self.is_active:
             event = self._clear(at_s, passed_s, bar, _bets(cells, held, clears=True))
         else:
-            event = self._raise(at_s, passed_s, bar, _bets(cells, held), suspicion)
+            value = suspicion.value if suspicion is not None and held is None and cells else 0.0
+            event = self._raise(at_s, passed_s, bar, _bets(cells, held), value)
         if self.learning is not None and held is None and not self.is_active:
             self._end_learning(at_s)
+        if suspicion is not None and held is None:
+            bad = math.fsum(cell[BAD] for cell in cells.values())
+            suspicion.step(at_s, everybody[RISK] + bad, everybody[RISKS])
         return event
 
-    def _enter(self, group: int, weight: float, bad: float, at_s: float) -> tuple[float, float]:
+    def _enter(self, group: str, weight: float, bad: float, at_s: float) -> tuple[float, float]:
         """Add verdicts to a group's session; return weight and bad weight that it had before."""
         first_s, total, hits = self._session(group, at_s)
         self.units[group] = (total + weight, hits + bad, first_s, at_s)
         return total, hits
 
-    def _session(self, group: int, at_s: float) -> tuple[float, float, float]:
+    def _session(self, group: str, at_s: float) -> tuple[float, float, float]:
         """Return when a group's session began, its weight and its bad weight so far."""
         unit = self.units.get(group)
         if unit is None or at_s - unit[3] >= SILENT_S or at_s - unit[2] >= LONG_S:
@@ -201,7 +209,7 @@ class Alarm:
         self, at_s: float, passed_s: float, bar: float, bets: Bets, suspicion: float
     ) -> Event | None:
         """Bet that the mean is above the bar."""
-        self._put_in(passed_s, suspicion if bets else 0.0)
+        self._put_in(passed_s, suspicion)
         most = MAX_RISK / (bar * MAX_WEIGHT)
         sizes = [min((multiple - 1) / (1 - bar), most) for multiple in MULTIPLES]
         self._mark_beginning(at_s, passed_s, bar, bets)
@@ -273,8 +281,6 @@ class Alarm:
         """Begin the other side: groups that were looked at bet no more until they were silent."""
         self.raised_at_s, self.parts, self.is_touched = raised_at_s, parts, True
         self.units = {group: (SPENT, 0.0, *unit[2:]) for group, unit in self.units.items()}
-        if self.learning is not None:
-            self.learning.forget_fresh()
 
     # --- learning -------------------------------------------------------------------------------
 
@@ -309,22 +315,16 @@ class Alarm:
         self.is_touched = self.is_touched or len(alive) < len(self.units)
         self.units = alive
 
-    def copy(self, *, with_groups: bool = True) -> Alarm:
-        """Return one that goes its own way and learns nothing.
-
-        Args:
-            with_groups: Whether it will bet; else it shares the groups.
-        """
-        units = dict(self.units) if with_groups else self.units
-        return replace(self, objective=self.bar, learning=None, units=units)
+    def copy(self) -> Alarm:
+        """Return one that goes its own way, has nothing put aside, and learns nothing."""
+        units = dict(self.units)
+        return replace(self, objective=self.bar, learning=None, units=units, reserve=0.0)
 
     def take_over(self, ahead: Alarm) -> None:
         """Go on from where a copy has come to, which has raised or cleared."""
-        for name in ("parts", "units", "at_s", "raised_at_s", "began_s", "level", "reserve"):
+        for name in ("parts", "units", "at_s", "raised_at_s", "began_s", "level"):
             setattr(self, name, getattr(ahead, name))
         self.is_touched = True
-        if self.learning is not None:
-            self.learning.forget_fresh()
 
     def numbers(self) -> bytes:
         """Return all but the groups."""
@@ -338,7 +338,7 @@ class Alarm:
     def load(cls, numbers: bytes, groups: bytes) -> Alarm:
         """Return what `numbers` and `groups` returned."""
         alarm = msgspec.msgpack.decode(numbers, type=cls)
-        alarm.units = msgspec.msgpack.decode(groups, type=dict[int, _Unit]) if groups else {}
+        alarm.units = msgspec.msgpack.decode(groups, type=dict[str, _Unit]) if groups else {}
         return alarm
 
 
@@ -347,7 +347,7 @@ def _waiting(age_s: float) -> float:
     return 0.5 / (1 + math.log1p(max(0.0, age_s) / 3_600))
 
 
-def _bets(cells: Cells, held: set[int] | None, *, clears: bool = False) -> Bets:
+def _bets(cells: Cells, held: set[str] | None, *, clears: bool = False) -> Bets:
     """Return the bets of a bucket by group: what is on its way counts against them.
 
     Bets against a rise take it as fine, those against clearing as bad; so do they everything after

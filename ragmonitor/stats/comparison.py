@@ -24,8 +24,8 @@ Decision = Literal["better", "worse", "equivalent", "undecided"]
 
 
 def compare(
-    slice_: Mapping[int, Sequence[float]],
-    everybody: Mapping[int, Sequence[float]],
+    slice_: Mapping[str, Sequence[float]],
+    everybody: Mapping[str, Sequence[float]],
     n_slice: float,
     n_all: float,
     usual: float,
@@ -52,8 +52,8 @@ def compare(
         Turner, Ly & Gruenwald, "Generic E-variables for exact sequential k-sample tests that allow
         for optional stopping" (2024), arXiv:2106.02693.
 
-    >>> cells = {group: (1.0, float(group < 3)) for group in range(40)}
-    >>> logs = compare({g: cells[g] for g in range(10)}, cells, 10.0, 40.0, 0.05)
+    >>> cells = {f"{group}": (1.0, float(group < 3)) for group in range(40)}
+    >>> logs = compare({f"{g}": cells[f"{g}"] for g in range(10)}, cells, 10.0, 40.0, 0.05)
     >>> e_value(logs) > 1
     True
     """
@@ -89,13 +89,13 @@ def compare_block(block: Block, usual: Mapping[str, float]) -> dict[str, list[fl
     gains = {}
     for series, cells in block.items():
         signal, bar, _ = series.partition("|")
-        own = {int(group): cell for group, cell in cells.items() if group != ALL}
+        own = {group: cell for group, cell in cells.items() if group != ALL}
         if not bar:
             weights = (math.fsum(cell[at] for cell in own.values()) for at in (WEIGHT, BAD))
             gains[series] = [*weights, 0.0]
         elif signal in block and ALL in cells and ALL in block[signal]:
             whole = block[signal]
-            everybody = {int(group): cell for group, cell in whole.items() if group != ALL}
+            everybody = {group: cell for group, cell in whole.items() if group != ALL}
             n_slice, n_all = cells[ALL][RATE], whole[ALL][RATE]
             gains[series] = compare(own, everybody, n_slice, n_all, usual.get(signal, 0.05))
     return gains

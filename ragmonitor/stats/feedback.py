@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from ragmonitor.runtime.feedback import DEFAULT_KIND, Feedback, JoinedFeedback, 
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.parts import Answer, Observation, Part
-from ragmonitor.store import Store, StoreUnavailableError
+from ragmonitor.store import Store
 
 WAIT_S: Final = 900.0
 """Feedback may come before its answer is scored; after so long its id counts as unknown."""
@@ -41,11 +41,6 @@ class KnownAnswer(msgspec.Struct, frozen=True, array_like=True):
     """None: no trace was emitted."""
 
 
-class _Waiting(NamedTuple):
-    feedback: Feedback
-    until_s: float
-
-
 class PeoplesFeedback(Part):
     """Joins people's feedback with the answers that it is about.
 
@@ -62,7 +57,8 @@ class PeoplesFeedback(Part):
     def clear(self) -> None:
         """Forget what belongs to the parent of a forked process."""
         self._noted: deque[Feedback] = deque(maxlen=MAX_NOTED)
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[tuple[Feedback, float]] = []
+        """What waits for its answer, and until when."""
         self._kinds = {DEFAULT_KIND}
         self._answers: dict[str, bytes] = {}
         self._joined: list[JoinedFeedback] = []
@@ -88,18 +84,15 @@ class PeoplesFeedback(Part):
         for _ in range(len(self._noted)):
             feedback = self._noted.popleft()
             self._count(feedback, feedback.direction)
-            self._waiting.append(_Waiting(feedback, now_s + WAIT_S))
-        try:
-            if self._answers:
-                self._store.keep_all(ANSWERS, self._answers, most=MAX_KNOWN)
-                self._answers = {}
-            self._waiting = [each for each in self._waiting if not self._join(each.feedback)]
-        except StoreUnavailableError:  # it is said where sums are added
-            return ()
-        waiting = [each for each in self._waiting if each.until_s > now_s]
-        unknown = [each for each in self._waiting if each.until_s <= now_s] + waiting[MAX_WAITING:]
-        for each in unknown:
-            self._count(each.feedback, "unknown")
+            self._waiting.append((feedback, now_s + WAIT_S))
+        if self._answers:
+            self._store.keep_all(ANSWERS, self._answers, most=MAX_KNOWN)
+            self._answers = {}
+        self._waiting = [each for each in self._waiting if not self._join(each[0])]
+        waiting = [each for each in self._waiting if each[1] > now_s]
+        given_up = [each for each in self._waiting if each[1] <= now_s]
+        for feedback, _ in (*given_up, *waiting[MAX_WAITING:]):
+            self._count(feedback, "unknown")
         self._waiting = waiting[:MAX_WAITING]
         return ()
 
@@ -135,13 +128,15 @@ class PeoplesFeedback(Part):
 
     def close(self) -> None:
         """Keep the last answers, and say what feedback found none."""
-        self.tick()
-        if self._waiting:
-            record_problem(
-                "estimate",
-                f"{len(self._waiting)} pieces of feedback waited for their answers at the end, and "
-                "are lost",
-            )
+        try:
+            self.tick()
+        finally:
+            if self._waiting:
+                record_problem(
+                    "estimate",
+                    f"{len(self._waiting)} pieces of feedback waited for their answers at the end, "
+                    "and are lost",
+                )
 
 
 def _key(identity: str) -> str:

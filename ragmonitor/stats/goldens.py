@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import time
@@ -25,7 +26,7 @@ from ragmonitor.stats.interval import mean_of_scores
 from ragmonitor.stats.kept_rows import KeptRows
 from ragmonitor.stats.parts import Observation, Part
 from ragmonitor.stats.streams import Stream
-from ragmonitor.store import Memory, Store
+from ragmonitor.store import Store, StoreUnavailableError
 
 GOLDEN: Final = "golden_"
 """Begins the names of signals of golden questions."""
@@ -125,7 +126,7 @@ class GoldenQuestions(Part):
         *,
         judge: str,
         shows_texts: bool = True,
-        store: Store | None = None,
+        store: Store,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin with what the file holds.
@@ -133,13 +134,12 @@ class GoldenQuestions(Part):
         Args:
             judge: Who reads the answers.
             shows_texts: Whether the page may show questions.
-            store: Keeps histories; None: memory does.
+            store: Keeps histories.
             now: Seconds since the epoch.
         """
         self._judge = judge
         self._shows_texts = shows_texts
         self._now = now
-        store = Memory() if store is None else store
         self._kept = KeptRows(store, KIND, _Question, most=MAX_QUESTIONS)
         self.clear()
 
@@ -162,24 +162,22 @@ class GoldenQuestions(Part):
         at_s = interaction.ended_ns / 1e9
         question = self._question(probe.golden, interaction)
         question.outcome, question.at_s = probe.outcome, at_s
-        is_answered = probe.outcome == "answered"
         self._outcomes[probe.outcome] += 1
-        # Each value is independent of the others.
-        answer = f"{probe.golden} {at_s}"
-        self._observed.append(
-            Observation(AVAILABILITY, float(is_answered), at_s, answer=f"{AVAILABILITY} {answer}")
-        )
+        values = {AVAILABILITY: float(probe.outcome == "answered")}
         for name, difference in self._differences(question, report, at_s):
-            signal = f"{GOLDEN}{name}"
-            self._observed.append(
-                Observation(signal, half(difference), at_s, answer=f"{signal} {answer}")
-            )
+            values[f"{GOLDEN}{name}"] = half(difference)
+        # Each value is independent of the others.
+        self._observed += [
+            Observation(signal, value, at_s, answer=f"{signal} {probe.golden} {at_s}")
+            for signal, value in values.items()
+        ]
         self._kept.put(probe.golden, question)
 
     def _question(self, golden: str, interaction: Interaction) -> _Question:
         version = _version(interaction)
         if not self._kept.is_read:
-            self._kept.exchange()
+            with contextlib.suppress(StoreUnavailableError):  # it is said where sums are added
+                self._kept.exchange()
         known = self._kept.rows.pop(golden, None)
         if known is None or known.version != version:
             known = _Question(version=version)
@@ -197,9 +195,8 @@ class GoldenQuestions(Part):
             if isinstance(each, Scored):
                 name = evaluator_name(each.evaluator)
                 history = question.scores.get(name)
-                if history is None or history.evaluator not in ("", each.evaluator):
-                    history = question.scores[name] = ScoreHistory()
-                history.evaluator = each.evaluator
+                if history is None or history.evaluator != each.evaluator:
+                    history = question.scores[name] = ScoreHistory(evaluator=each.evaluator)
                 expected = history.add(each.score, at_s)
                 if expected is not None and name in WATCHED:
                     yield name, each.score - expected

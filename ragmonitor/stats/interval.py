@@ -32,24 +32,25 @@ SESSION_CORRELATION: Final = 0.1
 MIN_COVERAGE: Final = 0.5
 
 
-class Coverage(NamedTuple):
-    """How many answers of a window a mean speaks of."""
+class Mean(NamedTuple):
+    """The mean of a window, and how many of its answers it speaks of."""
 
     judged: float
     missing: float
     """Share of the drawn answers without a verdict: it failed, or is on its way."""
     uncovered: float
     """Share of the answers that could not be drawn."""
+    estimate: Estimate | None
+    """None: too little was observed."""
 
-
-def coverage(row: Sequence[float]) -> Coverage | None:
-    """Return how many answers were judged, and which share was not; None: there were none."""
-    if row[ANSWERS] < 0.5:
-        return None
-    gone = max(0.0, math.fsum(row[HEAD + 2 :: 3]))
-    missing = min(1.0, gone / row[DRAWN]) if row[DRAWN] > 0 else 0.0
-    uncovered = row[UNCOVERED] / row[ANSWERS]
-    return Coverage(row[JUDGED], missing, uncovered)
+    @classmethod
+    def of(cls, row: Sequence[float]) -> Mean | None:
+        """Return what sums say; None: there were no answers."""
+        if row[ANSWERS] < 0.5:
+            return None
+        gone = max(0.0, math.fsum(row[HEAD + 2 :: 3]))
+        missing = min(1.0, gone / row[DRAWN]) if row[DRAWN] > 0 else 0.0
+        return cls(row[JUDGED], missing, row[UNCOVERED] / row[ANSWERS], estimate(row))
 
 
 def mean_of_scores(n: float, total: float, squares: float) -> Estimate | None:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from ragmonitor.runtime.guard import record_problem
-from ragmonitor.store import Store, StoreUnavailableError
+from ragmonitor.store import Store
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -48,21 +48,19 @@ class KeptRows(Generic[T]):
     def exchange(self) -> None:
         """Read what there is, the first time, and write what has changed.
 
-        What cannot be written is tried again at the next exchange.
+        Raises:
+            StoreUnavailableError: It is tried again at the next exchange.
         """
-        try:
-            if not self.is_read:
-                self.rows = self._read() | self.rows
-                self.is_read = True
-            if self._changed:
-                rows = {
-                    key: None if row is None else msgspec.json.encode(row)
-                    for key, row in self._changed.items()
-                }
-                self._store.keep_all(self._kind, rows, most=self._most)
-                self._changed = {}
-        except StoreUnavailableError:  # it is said where sums are added
-            return
+        if not self.is_read:
+            self.rows = self._read() | self.rows
+            self.is_read = True
+        if self._changed:
+            rows = {
+                key: None if row is None else msgspec.json.encode(row)
+                for key, row in self._changed.items()
+            }
+            self._store.keep_all(self._kind, rows, most=self._most)
+            self._changed = {}
 
     def _read(self) -> dict[str, T]:
         found = {}

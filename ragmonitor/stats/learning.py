@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ragmonitor.stats.beta import beta_quantile
-from ragmonitor.store import DAY_S, HOUR_S
+from ragmonitor.store import DAY_S
 
 ENOUGH: Final = 1_000.0
 """Verdicts from which an objective is learned, at least."""
@@ -34,17 +34,13 @@ class Learning:
 
     It takes 1,000 verdicts and whole days, one at least: a rate that swings over the day is known
     by night no better than by noon. A curve with one wave a day is fitted, and what is learned is
-    at least its peak. It does not see the week. What was learned within the last hour is thrown
-    away where an alarm is raised.
+    at least its peak. It does not see the week. Nothing is learned while an alarm is raised.
     """
 
     began_s: float = -1.0
-    committed_s: float = -1.0
     until_s: float = -1.0
     """When as many whole days are over as the verdicts took; -1: there are too few."""
-    kept: list[float] = field(default_factory=lambda: [0.0] * 10)
-    fresh: list[float] = field(default_factory=lambda: [0.0] * 10)
-    """The sums of the last hour."""
+    sums: list[float] = field(default_factory=lambda: [0.0] * 10)
 
     def add(self, weight: float, bad: float, before: float, at_s: float) -> None:
         """Take in the verdicts of a group in one bucket.
@@ -56,32 +52,24 @@ class Learning:
             at_s: Seconds since the epoch.
         """
         if self.began_s < 0:
-            self.began_s = self.committed_s = at_s
-        if at_s - self.committed_s >= HOUR_S:
-            self.committed_s = at_s
-            self.kept = [a + b for a, b in zip(self.kept, self.fresh, strict=True)]
-            self.fresh = [0.0] * 10
+            self.began_s = at_s
         angle = 2 * math.pi * (at_s % DAY_S) / DAY_S
         c, s = math.cos(angle), math.sin(angle)
         amounts = (weight * c, weight * s, weight * c * c, weight * c * s, bad * c, bad * s)
         of_unit = (float(before <= 0), weight, weight * (weight + 2 * before), bad)
-        self.fresh = [a + b for a, b in zip(self.fresh, (*of_unit, *amounts), strict=True)]
+        self.sums = [a + b for a, b in zip(self.sums, (*of_unit, *amounts), strict=True)]
         if self.until_s < 0 and self.verdicts >= ENOUGH:
             days = max(1, math.ceil((at_s - self.began_s) / DAY_S))
             self.until_s = self.began_s + days * DAY_S
 
-    def forget_fresh(self) -> None:
-        """Throw away what was learned within the hour: an alarm has been raised."""
-        self.fresh = [0.0] * 10
-
     @property
     def verdicts(self) -> float:
         """The number of verdicts that it has; those of one session within an hour count once."""
-        return self.kept[_N] + self.fresh[_N]
+        return self.sums[_N]
 
     def is_done(self, at_s: float) -> bool:
         """Return whether there are verdicts and days enough."""
-        return 0 <= self.until_s <= at_s and self.verdicts >= ENOUGH
+        return 0 <= self.until_s <= at_s
 
     def share(self, at_s: float) -> float:
         """Return which share there is of the verdicts and of the time that learning takes."""
@@ -119,11 +107,8 @@ class Learning:
         objective = max(MIN_OBJECTIVE, HEADROOM * mean, self._upper(CONFIDENCE), peak)
         return objective if objective < NO_ROOM else None
 
-    def _sums(self) -> list[float]:
-        return [a + b for a, b in zip(self.kept, self.fresh, strict=True)]
-
     def _mean(self) -> tuple[float, float]:
-        sums = self._sums()
+        sums = self.sums
         return sums[_X] / sums[_W], sums[_W] * sums[_W] / sums[_WW]
 
     def _upper(self, confidence: float) -> float:
@@ -132,8 +117,7 @@ class Learning:
 
     def _peak(self) -> float:
         """Return the highest point of the curve over the day; at most 1."""
-        sums = self._sums()
-        shares = [each / sums[_W] for each in sums]
+        shares = [each / self.sums[_W] for each in self.sums]
         x, (c, s, cc, cs, xc, xs) = shares[_X], shares[_C:]
         # With the constant eliminated there are two equations left.
         aa, ab, bb = cc - c * c + _RIDGE, cs - c * s, (1 - cc) - s * s + _RIDGE

@@ -67,7 +67,11 @@ class Part:
         return ()
 
     def tick(self) -> Iterable[Observation]:
-        """Let time pass, every few seconds; return what became known since the last tick."""
+        """Let time pass, every few seconds; return what became known since the last tick.
+
+        Raises:
+            StoreUnavailableError: What was to be written is tried again at the next tick.
+        """
         return ()
 
     def gauges(self) -> Iterable[GaugeValue]:
@@ -94,4 +98,4 @@ class Part:
         """Forget what belongs to the parent of a forked process."""
 
     def close(self) -> None:
-        """Keep what outlives the process. Nothing is added afterwards."""
+        """Keep what outlives the process; nothing is added afterwards. Raises as `tick`."""

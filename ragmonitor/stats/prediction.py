@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.stats.sums import BINS, NOTHING, Outcome, bin_of
@@ -93,44 +93,20 @@ class Calibration:
         return self._table[bin_of(feature)]
 
 
-class Predictions:
-    """What verdicts so far say of an answer, for every signal."""
+def calibrations(store: Store) -> dict[str, Calibration]:
+    """Return what the newest verdicts of all processes teach, by signal.
 
-    def __init__(self, store: Store) -> None:
-        """Begin without verdicts; `refresh` reads them."""
-        self._store = store
-        self._calibrations: dict[str, Calibration] = {}
-
-    def refresh(self) -> None:
-        """Learn from the newest verdicts of all processes. Raises `StoreUnavailableError`."""
-        sums: dict[str, list[float]] = {}
-        names = [f"p{t}" for t in reversed(self._store.names("p"))]
-        names += [f"q{t}" for t in reversed(self._store.names("q"))]
-        for name in names:
-            rows = self._store.read(name)
-            wanted = {s: row for s, row in rows.items() if s not in sums or sums[s][-3] < KEPT}
-            if rows and not wanted:
-                break
-            merge(sums, wanted)
-        self._calibrations = {signal: Calibration(row) for signal, row in sums.items()}
-
-    def expected(self, signals: Iterable[str], features: Mapping[str, float]) -> dict[str, Outcome]:
-        """Return what to expect of each signal of an answer.
-
-        Args:
-            signals: Those that are watched.
-            features: What the built-in judge says of it.
-        """
-        known = self._calibrations
-        return {
-            signal: known[signal].expected(features.get(signal)) if signal in known else NOTHING
-            for signal in signals
-        }
-
-    def is_fitted(self, signal: str) -> bool:
-        """Return whether what the built-in judge says of a signal means something."""
-        known = self._calibrations.get(signal)
-        return known is not None and known.is_fitted
+    Raises:
+        StoreUnavailableError: Nothing is known now.
+    """
+    sums: dict[str, list[float]] = {}
+    for name in (f"{kind}{t}" for kind in "pq" for t in reversed(store.names(kind))):
+        rows = store.read(name)
+        wanted = {s: row for s, row in rows.items() if s not in sums or sums[s][-3] < KEPT}
+        if rows and not wanted:
+            break
+        merge(sums, wanted)
+    return {signal: Calibration(row) for signal, row in sums.items()}
 
 
 def _share(part: float, whole: float, verdicts: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 import zlib
@@ -32,6 +31,8 @@ MAX_READS: Final = 1_000
 CONFIRMED: Final = {False: 1, True: 2}
 """So often the judge has to say the same again before a flip says something of it; more often of
 the rare verdict, which has the more slips among its own."""
+PAUSE_S: Final = DAY_S / 20
+"""Between two answers that are read again while no cause is asked for."""
 BATCH: Final = 5
 INQUIRY_S: Final = 4.0
 """Between two batches while it is asked why a rate rises."""
@@ -90,7 +91,6 @@ class ReferenceAnswers(Part):
         store: Store,
         *,
         judge: str,
-        per_day: int,
         keeps_texts: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -99,7 +99,6 @@ class ReferenceAnswers(Part):
         Args:
             store: Where they are.
             judge: The judge that scores a sample.
-            per_day: How many to read again each day; 0: there are none.
             keeps_texts: Whether their questions, chunks and answers may stand in the store.
             now: Seconds since the epoch.
         """
@@ -107,7 +106,6 @@ class ReferenceAnswers(Part):
         self._forgets = store if not keeps_texts else None
         """Where texts may stand that an earlier setting kept."""
         self._judge = judge
-        self._per_day = per_day
         self._now = now
         self._kept = KeptRows(self._store, KIND, Reference, most=MAX_REFERENCES)
         self._reads = KeptRows(self._store, READS, Read, most=MAX_READS)
@@ -126,7 +124,7 @@ class ReferenceAnswers(Part):
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Keep a judged answer, where there is room for one of its verdict."""
         verdict, known = answer.hallucination, self._kept.rows
-        if verdict is None or not self._kept.is_read or not self._per_day:
+        if verdict is None or not self._kept.is_read:
             return ()
         is_bad, interaction = verdict.value > 0, answer.interaction
         most = MAX_BAD if is_bad else MAX_REFERENCES - MAX_BAD
@@ -149,9 +147,8 @@ class ReferenceAnswers(Part):
     def tick(self) -> Iterable[Observation]:
         """Keep what is new; return which confirmed ones flipped since."""
         if self._forgets is not None:
-            with contextlib.suppress(StoreUnavailableError):  # tried again at the next tick
-                self._forgets.keep_all(KIND, dict.fromkeys(self._forgets.rows(KIND)))
-                self._forgets = None
+            self._forgets.keep_all(KIND, dict.fromkeys(self._forgets.rows(KIND)))
+            self._forgets = None
         for kept in (self._kept, self._reads):
             kept.exchange()
         observed, self._observed = self._observed, []
@@ -166,12 +163,12 @@ class ReferenceAnswers(Part):
             since_s: When the rate began to rise whose cause is asked for; None: nothing is asked.
         """
         now_s, known = self._now(), self._kept.rows
-        if not known or not self._per_day:
+        if not known:
             return ()
         wanted = [] if since_s is None else self._unread(since_s)[:BATCH]
         if not wanted:
             wanted = self._of_the_day(known)
-        pause_s = INQUIRY_S if since_s is not None and wanted else DAY_S / self._per_day
+        pause_s = INQUIRY_S if since_s is not None and wanted else PAUSE_S
         try:
             if not wanted or not self._takes_turn(now_s, pause_s):
                 return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import time
@@ -14,7 +13,7 @@ from ragmonitor.records import Chunk, Interaction
 from ragmonitor.runtime.protocols import Clock
 from ragmonitor.stats.parts import Answer, Observation, Part
 from ragmonitor.stats.signals import EMPTY_RETRIEVAL, WEAK_RETRIEVAL
-from ragmonitor.store import Store, StoreUnavailableError
+from ragmonitor.store import Store
 
 SIZE: Final = 2_000
 """Interactions of the reference."""
@@ -113,8 +112,7 @@ class RetrievalDrift(Part):
         """Add what is new to the reference now and then, and freeze it when it is full."""
         if self.reference is None and self._clock() - self._looked_at_s >= LOOK_EVERY_S:
             self._looked_at_s = self._clock()
-            with contextlib.suppress(StoreUnavailableError):  # it is said where sums are added
-                self._exchange()
+            self._exchange()
         return ()
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
 from ragmonitor.stats.judge_change import judge_or_application
 from ragmonitor.stats.parts import Answer, Observation, Part
-from ragmonitor.stats.prediction import Predictions
+from ragmonitor.stats.prediction import Calibration, calibrations
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.signals import (
     EMPTY_RETRIEVAL,
@@ -61,10 +61,8 @@ from ragmonitor.store import (
     OTHER,
     Admission,
     Outbox,
-    Rows,
     Store,
     StoreUnavailableError,
-    merge,
 )
 
 EXPLAINED: Final = (HALLUCINATION, "faithfulness")
@@ -75,7 +73,7 @@ MAX_EXAMPLES: Final = 50
 SIGNED: Final = tuple((w, s) for w in ("value", "applies") for s in ("positive", "negative"))
 """What is counted by its sign, in the order of the totals."""
 MAX_OPEN: Final = 100_000
-LEARN_EACH_S: Final = 5.0
+LEARN_EACH_S: Final = 10.0
 LOOK_EACH_S: Final = 10.0
 MAX_LATE_S: Final = 1_800.0
 """An answer that is older counts as so old: its value matters, its time no more."""
@@ -171,11 +169,9 @@ class Statistics:
         self.store = store
         self._watching = watching
         self._references, self._goldens, self._now = references, goldens, now
-        listed = (*parts, references, goldens)
-        self.parts: tuple[Part, ...] = tuple(part for part in listed if part is not None)
+        self.parts = [part for part in (*parts, references, goldens) if part is not None]
         """In the order in which they see an answer."""
-        self._adding = tuple(part for part in self.parts if type(part).add is not Part.add)
-        self._predictions = Predictions(store)
+        self._calibrations: dict[str, Calibration] = {}
         self._streams = {each.series: each for each in watching.streams}
         self.is_of_stream = False
         """Every answer comes by a stream: its sums are added as its record is settled."""
@@ -189,16 +185,14 @@ class Statistics:
         self._tick = ticking.Tick(
             self.store, watching.streams, false_alarm_every_days=watching.every_days
         )
-        self._found: ticking.Evaluation | None = ticking.Evaluation(0.0, (), {}, {})
+        self._found: ticking.Evaluation | None = ticking.Evaluation((), {}, {})
         """What was found last; None: the store is away."""
-        self._latest: tuple[Report | None, Outcomes] = (None, {})
         self._open: OrderedDict[str, Summed] = OrderedDict()
         """Drawn answers whose verdict is on its way."""
         self._unplaced: list[Summed] = []
         """Drawn answers that the store has not placed yet."""
-        self._totals: Rows = {}
         self._usual_uncertainty = 0.0
-        self._learned_s, self._has_news = -math.inf, True
+        self._learned_s = -math.inf
         self._examples: dict[str, deque[Example]] = {}
         self._spans: dict[str, tuple[float, AlarmSpan | None]] = {}
         """By series, when its alarm was raised, and the answers behind it."""
@@ -212,14 +206,16 @@ class Statistics:
         judge = self._watching.judge
         if judge is None:
             return Prediction()
-        series = {self._watching.series(signal, judge): signal for signal in self._read(builtin)}
         known = self._features(builtin)
-        expected: dict[str, tuple[float, float]] = {
-            series[name]: (each.scored, each.value)
-            for name, each in self._predictions.expected(series, known).items()
-        }
+        expected: dict[str, tuple[float, float]] = {}
+        for signal in outcomes(builtin):
+            name = self._watching.series(signal, judge)
+            learned = self._calibrations.get(name)
+            each = NOTHING if learned is None else learned.expected(known.get(name))
+            expected[signal] = each.scored, each.value
         name = self._watching.series(HALLUCINATION, judge)
-        if not self._predictions.is_fitted(name) or name not in known:
+        learned = self._calibrations.get(name)
+        if learned is None or not learned.is_fitted or name not in known:
             return Prediction(expected=expected)
         scored, mean = expected[HALLUCINATION]
         deviation = math.sqrt(scored * mean * (1 - mean))
@@ -231,18 +227,12 @@ class Statistics:
             expected=expected,
         )
 
-    def _read(self, builtin: Report) -> Outcomes:
-        """Return the built-in judge's outcomes, worked out once for an answer and not twice."""
-        if self._latest[0] is not builtin:
-            self._latest = builtin, outcomes(builtin)
-        return self._latest[1]
-
     def _features(self, builtin: Report) -> dict[str, float]:
         """Return what the built-in judge says, by series; scores of two readers differ."""
         watching = self._watching
         if watching.judge is None or builtin.judge.name != watching.reader:
             return {}
-        known = features(builtin, self._read(builtin))
+        known = features(builtin, outcomes(builtin))
         return {watching.series(signal, watching.judge): x for signal, x in known.items()}
 
     def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
@@ -321,7 +311,7 @@ class Statistics:
 
     def _add(self, completed: CompletedAnswer) -> None:
         builtin, decision = completed.builtin, completed.decision
-        report, found = builtin, self._read(builtin)
+        report, found = builtin, outcomes(builtin)
         self._add_builtin(builtin, found)
         if self._watching.judge is not None:
             report = completed.judged or builtin
@@ -333,7 +323,7 @@ class Statistics:
         is_own = report.judge.name == self._watching.quality_judge
         at_s = self._time_of(completed.interaction)
         answer = Answer(completed, at_s, found if is_own else {})
-        for part in self._adding:
+        for part in self.parts:
             for observation in part.add(answer):
                 self._observe(observation)
             give_back()
@@ -387,7 +377,6 @@ class Statistics:
         judge = self._watching.quality_judge
         verdicts = {self._watching.series(signal, judge): each for signal, each in found.items()}
         self._ledger.settle(summed, verdicts)
-        self._has_news = True
 
     def _remember(self, answer: Answer, report: Report, found: Outcomes) -> None:
         """Remember a bad answer as an example of what is wrong."""
@@ -425,13 +414,12 @@ class Statistics:
         if increments:
             self.outbox.add(increments, self._unplaced)
             self._unplaced = []
-        merge(self._totals, self.outbox.flush())
-        elapsed_s = abs(self._now() - self._learned_s)
-        if self._watching.judge is None or elapsed_s < (LEARN_EACH_S if self._has_news else 60.0):
+        self.outbox.flush()
+        if self._watching.judge is None or abs(self._now() - self._learned_s) < LEARN_EACH_S:
             return
-        self._learned_s, self._has_news = self._now(), False
+        self._learned_s = self._now()
         with contextlib.suppress(StoreUnavailableError):  # what was learned goes on to hold
-            self._predictions.refresh()
+            self._calibrations = calibrations(self.store)
 
     def tick(self, *, is_due: bool = False) -> Sequence[AlarmEvent]:
         """Let time pass: sums go to the store, means are formed, alarms are raised and cleared.
@@ -440,8 +428,9 @@ class Statistics:
             is_due: All means are formed anew, whenever that was last.
         """
         for part in self.parts:
-            for observation in part.tick():
-                self._observe(observation)
+            with contextlib.suppress(StoreUnavailableError):  # it is said below
+                for observation in part.tick():
+                    self._observe(observation)
             give_back()
         events: list[AlarmEvent] = []
         try:
@@ -467,7 +456,6 @@ class Statistics:
             if is_raised and each.at_s >= event.since_s - LOOK_EACH_S
         ]
         worst = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
-        hour = found.means.get("1h", {}).get(event.series)
         return AlarmEvent(
             signal=stream.signal,
             judge=stream.judge,
@@ -477,7 +465,6 @@ class Statistics:
             since_s=event.since_s,
             objective=stream.on_its_scale(shown.objective) or 0.0,
             higher_is_better=stream.higher_is_better,
-            estimate=None if hour is None else hour.estimate,
             examples=tuple(worst),
             span=self._span(stream, shown),
         )
@@ -601,21 +588,21 @@ class Statistics:
     def _means(self, found: ticking.Evaluation) -> Iterator[WindowedMean]:
         windows: tuple[Window, ...] = ("1h", "24h")
         for window in windows:
-            for series, (covered, estimate) in found.means.get(window, {}).items():
+            for series, mean in found.means.get(window, {}).items():
                 key = self._key(series)
                 if key is not None:
                     yield WindowedMean(
                         key=key,
                         window=window,
-                        estimate=estimate,
-                        judged=covered.judged,
-                        missing=covered.missing,
-                        uncovered=covered.uncovered,
+                        estimate=mean.estimate,
+                        judged=mean.judged,
+                        missing=mean.missing,
+                        uncovered=mean.uncovered,
                     )
 
     def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""
-        for series, row in self._totals.items():
+        for series, row in self.outbox.totals.items():
             key = self._key(series)
             if key is None or key.dimension:
                 continue
@@ -635,8 +622,9 @@ class Statistics:
                 "judged": round(each.judged),
                 "rate": {"mean": each.mean, "lower": each.lower, "upper": each.upper},
             }
-            for series, (_, each) in found.means.get("24h", {}).items()
-            if series.startswith(root) and not series.endswith(f"={OTHER}") and each is not None
+            for series, mean in found.means.get("24h", {}).items()
+            if series.startswith(root) and not series.endswith(f"={OTHER}")
+            if (each := mean.estimate) is not None
         ]
         return {"slices": {"listed": rates}} if rates else {}
 
@@ -695,7 +683,8 @@ class Statistics:
     def close(self) -> None:
         """Keep what is to outlive the process. Nothing is added afterwards."""
         for part in self.parts:
-            part.close()
+            with contextlib.suppress(StoreUnavailableError):  # it is said below
+                part.close()
         try:
             self.keep()
             self.store.close()

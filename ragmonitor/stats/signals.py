@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ragmonitor.records import Cause, Report, Scored, evaluator_name
+from ragmonitor.records import FAILURES, Cause, Report, Scored, evaluator_name
 from ragmonitor.stats.sums import NOTHING, Outcome
 
 HALLUCINATION: Final = "hallucination"
@@ -32,23 +32,15 @@ NO_JUDGE: Final = "none"
 """The judge of signals that need none."""
 Outcomes = Mapping[str, Outcome | None]
 """Every signal of a report with its outcome; None: there is no verdict."""
-NO_VERDICT: Final = frozenset(
-    (
-        Cause.NOT_SAMPLED,
-        Cause.OVER_BUDGET,
-        Cause.JUDGE_BUSY,
-        Cause.JUDGE_DOWN,
-        Cause.EVIDENCE_TOO_LONG,
-        Cause.TOO_LONG,
-        Cause.QUEUE_FULL,
-        Cause.JUDGE_TIMEOUT,
-        Cause.JUDGE_ERROR,
-        Cause.JUDGE_REFUSED,
-        Cause.UNREADABLE,
-        Cause.EVALUATOR_ERROR,
-        Cause.SHUTDOWN,
-    )
-)
+NO_VERDICT: Final = FAILURES | {
+    Cause.NOT_SAMPLED,
+    Cause.OVER_BUDGET,
+    Cause.JUDGE_BUSY,
+    Cause.EVIDENCE_TOO_LONG,
+    Cause.TOO_LONG,
+    Cause.QUEUE_FULL,
+    Cause.SHUTDOWN,
+}
 """Causes that say nothing of the answer. The others say that the signal does not apply to it."""
 
 

@@ -18,7 +18,6 @@ from ragmonitor.stats.signals import (
     REFUSAL,
     WEAK_RETRIEVAL,
 )
-from ragmonitor.stats.tick import Watched
 
 FIRST_SHARE: Final = 0.5
 """The share of the false alarms that the hallucination rate has, which people are paged for."""
@@ -29,13 +28,22 @@ FLIPS_OBJECTIVE: Final = 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream(Watched):
+class Stream:
     """One signal that may raise an alarm."""
 
-    signal: str
-    judge: str
+    series: str
+    """Its name in the sums."""
+    signal: str = ""
+    judge: str = ""
     """The judge whose verdicts are its evidence; `none` for what needs no judge."""
-    kind: AlarmKind
+    kind: AlarmKind = "quality"
+    objective: float | None = None
+    """The mean badness that is accepted; None: it is learned."""
+    share: float = 1.0
+    """The share of all false alarms that are allowed; those of all together at most 1."""
+    reserve: float = 0.0
+    """The share of its threshold that is put aside for when something is suspicious."""
+    higher_is_better: bool = False
 
     def on_its_scale(self, badness: float | None) -> float | None:
         """Return a badness on the signal's own scale, or a mean of the signal as badness."""
@@ -82,42 +90,31 @@ def streams(
         versions: Of evaluators; 1 where nothing is said. Another one begins anew: what was learned
             of its scores, and the evidence of them, is about another formula.
     """
-    quality, reader = judge or builtin, builtin if judge is None else ""
-
-    def stream(
-        signal: str,
-        *,
-        whose: str = quality,
-        kind: AlarmKind = "quality",
-        default: float | None = None,
-    ) -> Stream:
-        is_score = signal in evaluators and signal not in FROM_ASSESSMENT
-        found = Stream(
-            signal=signal,
-            judge=whose,
-            series=series_of(signal, reader if whose == quality else "", versions.get(signal, 1)),
-            kind=kind,
-            higher_is_better=is_score and signal not in lower_is_better,
-            reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
-        )
-        objective = objectives.get(signal, default)
-        return replace(found, objective=found.on_its_scale(objective))
-
-    found = [stream(HALLUCINATION), stream(REFUSAL)]
-    found += [stream(name) for name in evaluators if name not in FROM_ASSESSMENT]
-    found += [
-        stream(signal, whose=NO_JUDGE, kind="input") for signal in (EMPTY_RETRIEVAL, WEAK_RETRIEVAL)
-    ]
+    scores = [name for name in evaluators if name not in FROM_ASSESSMENT]
+    inputs = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL)
+    known = [HALLUCINATION, REFUSAL, *scores, *inputs]
+    defaults = {}
     if judge is not None:
-        found.append(stream(REFERENCES, kind="judge", default=FLIPS_OBJECTIVE))
-    wanted = [each for each in found if any(fnmatch.fnmatch(each.signal, p) for p in patterns)]
-    others = sum(each.signal != HALLUCINATION for each in wanted)
-    first = any(each.signal == HALLUCINATION for each in wanted)
-    rest = (1.0 - FIRST_SHARE * first) / max(1, others)
-    return tuple(
-        replace(
-            each,
-            share=(FIRST_SHARE if others else 1.0) if each.signal == HALLUCINATION else rest,
+        known.append(REFERENCES)
+        defaults[REFERENCES] = FLIPS_OBJECTIVE
+    wanted = [each for each in known if any(fnmatch.fnmatch(each, p) for p in patterns)]
+    others = sum(each != HALLUCINATION for each in wanted)
+    first = FIRST_SHARE if others else 1.0
+    rest = 1.0 - FIRST_SHARE * (HALLUCINATION in wanted)
+    found = []
+    for signal in wanted:
+        is_input, is_first = signal in inputs, signal == HALLUCINATION
+        reader = "" if is_input or judge is not None else builtin
+        kind: AlarmKind = "input" if is_input else "judge" if signal == REFERENCES else "quality"
+        stream = Stream(
+            series=series_of(signal, reader, versions.get(signal, 1)),
+            signal=signal,
+            judge=NO_JUDGE if is_input else judge or builtin,
+            kind=kind,
+            share=first if is_first else rest / others,
+            reserve=RESERVE if is_first and judge is not None else 0.0,
+            higher_is_better=signal in scores and signal not in lower_is_better,
         )
-        for each in wanted
-    )
+        objective = objectives.get(signal, defaults.get(signal))
+        found.append(replace(stream, objective=stream.on_its_scale(objective)))
+    return tuple(found)

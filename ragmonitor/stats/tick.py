@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -28,9 +28,9 @@ from ragmonitor.stats.comparison import (
     e_bh,
     e_value,
 )
-from ragmonitor.stats.interval import Coverage, coverage, estimate
+from ragmonitor.stats.interval import Mean, estimate
+from ragmonitor.stats.streams import Stream
 from ragmonitor.stats.sums import ALL, BAD, OPEN, WEIGHT
-from ragmonitor.stats.suspicion import Suspicion
 from ragmonitor.store import (
     BET_S,
     DAY_S,
@@ -52,22 +52,10 @@ RECENT_S: Final = 1_700.0
 LEARNED_S: Final = 30 * DAY_S
 OBJECTIVES: Final = ("objective", "all")
 """Kind and key of the row that says which objectives hold."""
-_NONE: Final = (0.0, 0.0, 0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """A series that has an alarm."""
-
-    series: str
-    """Its name in the sums."""
-    objective: float | None = None
-    """The mean badness that is accepted; None: it is learned."""
-    share: float = 1.0
-    """The share of all false alarms that are allowed; those of all together at most 1."""
-    reserve: float = 0.0
-    """The share of its threshold that is put aside for when the built-in judge's score rises."""
-    higher_is_better: bool = False
+_FOLDED: Final = (("r", "h", HOUR_S), ("p", "q", DAY_S))
+"""Kinds of buckets, the kind that they become part of, and after which time."""
+_ENDED: Final = (("h", HOUR_S + DAY_S), ("c", MEAN_S + DAY_S), ("q", DAY_S + LEARNED_S))
+"""Kinds of buckets, and the age at which they end."""
 
 
 class AlarmEvent(NamedTuple):
@@ -98,26 +86,17 @@ class Shown(NamedTuple):
         """Whether the alarm is raised."""
         return self.raised_at_s >= 0
 
-
-class Mean(NamedTuple):
-    """What is known of a series over a window."""
-
-    covered: Coverage
-    estimate: Estimate | None
-    """None: too little was observed."""
-
     @classmethod
-    def of(cls, row: Sequence[float]) -> Mean | None:
-        """Return what sums say; None: there were no answers."""
-        covered = coverage(row)
-        return None if covered is None else cls(covered, estimate(row))
+    def of(cls, alarm: Alarm, ahead: Alarm, now_s: float) -> Shown:
+        """Return where an alarm stands, and where it comes to with what is not closed yet."""
+        learned = 1.0 if alarm.learning is None else alarm.learning.share(now_s)
+        return cls(alarm.objective, learned, ahead.evidence, ahead.raised_at_s, ahead.began_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """What a tick found."""
 
-    at_s: float
     events: Sequence[AlarmEvent]
     """Those of this tick."""
     alarms: Mapping[str, Shown]
@@ -132,16 +111,14 @@ class _Known:
     version: int = -1
     state: dict[str, Any] = field(default_factory=dict)
     alarms: dict[str, Alarm] = field(default_factory=dict)
-    suspicions: dict[str, Suspicion] = field(default_factory=dict)
     means: dict[str, dict[str, Mean]] = field(default_factory=dict)
-    shown: bytes = b""
 
 
 class Tick:
     """Evaluates the sums of a service, in any number of processes at once.
 
     >>> from ragmonitor.store import Memory
-    >>> tick = Tick(Memory(lambda: 1_000.0), [Watched(series="refusal")])
+    >>> tick = Tick(Memory(lambda: 1_000.0), [Stream(series="refusal")])
     >>> tick.run().alarms["refusal"].objective is None
     True
     """
@@ -149,7 +126,7 @@ class Tick:
     def __init__(
         self,
         store: Store,
-        watched: Sequence[Watched] = (),
+        watched: Sequence[Stream] = (),
         *,
         false_alarm_every_days: float = 30.0,
     ) -> None:
@@ -171,12 +148,9 @@ class Tick:
 
     def look(self) -> Evaluation:
         """Return what another process found last. Raises `StoreUnavailableError`."""
-        version, state = self._store.state()
-        if version != self._known.version:
-            self._load(version, state)
-        known = self._known
-        shown = msgspec.json.decode(known.shown or b"{}", type=dict[str, Shown])
-        return Evaluation(self._store.now(), (), shown, known.means)
+        now_s, known = self._store.now(), self._newest()
+        alarms = {series: Shown.of(each, each, now_s) for series, each in known.alarms.items()}
+        return Evaluation((), alarms, known.means)
 
     def run(self, *, is_due: bool = False) -> Evaluation | None:
         """Evaluate; None: another process has the lease, or was faster.
@@ -191,11 +165,8 @@ class Tick:
         self._announce()
         if not takes_lease(self._store, self.holder):
             return None
-        now_s = self._store.now()
-        version, state = self._store.state()
-        if version != self._known.version:
-            self._load(version, state)
-        known, self._known = self._known, _Known()  # until it is committed nothing is known
+        now_s, known = self._store.now(), self._newest()
+        self._known = _Known()  # until it is committed nothing is known
         return self._evaluate(known, now_s, is_due=is_due)
 
     def _announce(self) -> None:
@@ -210,28 +181,30 @@ class Tick:
             *OBJECTIVES, json.dumps(told).encode(), expected=row
         )
 
-    def _load(self, version: int, state: dict[str, Any]) -> None:
+    def _newest(self) -> _Known:
+        """Return what is known as of the newest commit."""
+        version, state = self._store.state()
+        if version == self._known.version:
+            return self._known
         rows = self._store.rows("tick")
-        known = self._known = _Known(version, state, shown=rows.get("states", b""))
+        known = self._known = _Known(version, state)
         for name, row in rows.items():
             kind, _, key = name.partition(":")
-            if kind == "watch":
-                known.alarms[key] = Alarm.load(row, rows.get(f"bets:{key}", b""))
-            elif kind == "rise":
-                known.suspicions[key] = msgspec.msgpack.decode(row, type=Suspicion)
+            if kind == "alarm":
+                known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
             elif kind == "window":
                 known.means[key] = msgspec.json.decode(row, type=dict[str, Mean])
         self._objectives = {}
+        return known
 
     def _evaluate(self, known: _Known, now_s: float, *, is_due: bool) -> Evaluation | None:
         store, state = self._store, known.state
         closed = state.get("closed", -1)
         is_minute = is_due or now_s // 60 != state.get("minute")
-        names = store.names("b")
         # Where somebody waits for it, what is known of the bucket of now is looked at, too.
-        fresh = [t for t in names if t > closed and (is_due or t + BET_S <= now_s)]
-        bets = {t: _by_series(store.read(f"b{t}")) for t in fresh}
-        closing = _closing(fresh, bets, now_s)
+        end_s = math.inf if is_due else math.floor(now_s) - BET_S + 1
+        bets = {t: _by_series(rows) for t, rows in self._read("b", closed + 1, end_s)}
+        closing = _closing(bets, now_s)
         rows: dict[str, bytes] = {}
         self._window_rows(known, now_s, rows, is_minute=is_minute)
         if is_minute or not self._objectives:
@@ -239,34 +212,19 @@ class Tick:
         events: list[AlarmEvent] = []
         alarms: dict[str, Shown] = {}
         for each in self._watched:
-            suspicions = self._suspicions(known, each, bets, closing, rows)
             alarm = self._alarm(known, each)
-            before_s = alarm.raised_at_s
-            ahead, happened = _advance(alarm, each.series, bets, closing, suspicions)
-            for _, at_s, _ in happened:
-                for each_alarm in (alarm, ahead):
-                    if each_alarm.raised_at_s == at_s:  # the end of its bucket may be yet to come
-                        each_alarm.raised_at_s = min(at_s, now_s)
+            ahead, happened = _advance(alarm, each.series, bets, closing, now_s)
+            events += happened
             if is_minute:
                 alarm.forget(now_s)
             if closing or happened or not known.version:
-                rows[f"watch:{each.series}"] = alarm.numbers()
+                rows[f"alarm:{each.series}"] = alarm.numbers()
             if alarm.is_touched:
-                rows[f"bets:{each.series}"], alarm.is_touched = alarm.groups(), False
-            learned = 1.0 if alarm.learning is None else alarm.learning.share(now_s)
-            alarms[each.series] = Shown(
-                alarm.objective, learned, ahead.evidence, ahead.raised_at_s, ahead.began_s
-            )
-            for what, at_s, began_s in happened:
-                since_s = began_s if what == "raised" else before_s
-                before_s = min(at_s, now_s)
-                events.append(AlarmEvent(each.series, what, before_s, since_s))
+                rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
+            alarms[each.series] = Shown.of(alarm, ahead, now_s)
         last = closing[-1] if closing else closed
-        gains, compared = self._comparisons(state.get("compared", -1), last, names)
-        moves, drops = self._folding(now_s, names, last, is_minute=is_minute)
-        shown = msgspec.json.encode(alarms)
-        if shown != known.shown:
-            rows["states"] = known.shown = shown
+        gains, compared = self._comparisons(state.get("compared", -1), last)
+        moves, drops = self._folding(now_s, last, is_minute=is_minute)
         known.state = state | {
             "closed": last,
             "compared": compared,
@@ -280,11 +238,9 @@ class Tick:
                 return None
             known.version += 1
         self._known = known
-        return Evaluation(now_s, events, alarms, known.means)
+        return Evaluation(events, alarms, known.means)
 
-    # --- alarms ---------------------------------------------------------------------------------
-
-    def _alarm(self, known: _Known, each: Watched) -> Alarm:
+    def _alarm(self, known: _Known, each: Stream) -> Alarm:
         """Return an alarm, in line with the objective that holds for the service."""
         threshold_days = self._every_days / each.share
         reserve = each.reserve * threshold_days
@@ -296,28 +252,6 @@ class Tick:
         known.alarms[each.series] = alarm
         return alarm
 
-    def _suspicions(
-        self,
-        known: _Known,
-        each: Watched,
-        bets: Mapping[int, Mapping[str, Rows]],
-        closing: Sequence[int],
-        rows: dict[str, bytes],
-    ) -> dict[int, float]:
-        """Return the suspicion before each bucket that is closed."""
-        if not each.reserve or not closing:
-            return {}
-        suspicion = known.suspicions.setdefault(each.series, Suspicion())
-        found = {}
-        for t in closing:
-            found[t] = suspicion.value
-            cells = bets[t].get(each.series, {})
-            _, risk, risks, _ = cells.get(ALL, _NONE)
-            bad = math.fsum(cell[BAD] for group, cell in cells.items() if group != ALL)
-            suspicion.step(t + BET_S, risk + bad, risks)
-        rows[f"rise:{each.series}"] = msgspec.msgpack.encode(suspicion)
-        return found
-
     # --- means ----------------------------------------------------------------------------------
 
     def _window_rows(
@@ -326,23 +260,23 @@ class Tick:
         """Form the means of the last 60 to 65 minutes and, each minute, of 24 to 25 hours."""
         if now_s // 10 == known.state.get("ten") and not is_minute:
             return
-        hour: Rows = {}
-        for t in self._store.names("r"):
-            if t + MEAN_S > now_s - HOUR_S:
-                merge(hour, self._store.read(f"r{t}"))
-        windows = {"1h": hour}
+        windows = {"1h": now_s - HOUR_S}
         if is_minute:
-            windows["24h"] = self.sums(now_s - DAY_S)
-        for name, window in windows.items():
+            windows["24h"] = now_s - DAY_S
+        for name, since_s in windows.items():
+            kinds = "r" if name == "1h" else "rh"
             # Slices once a minute: quantiles are most of what a tick with many series takes.
-            wanted = {s: row for s, row in window.items() if is_minute or "|" not in s}
-            found = {s: each for s, row in wanted.items() if (each := Mean.of(row))}
+            found = {
+                series: mean
+                for series, row in self.sums(since_s, kinds=kinds).items()
+                if (is_minute or "|" not in series) and (mean := Mean.of(row))
+            }
             if not is_minute:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
             rows[f"window:{name}"] = msgspec.json.encode(found)
 
-    def level(self, each: Watched, since_s: float, until_s: float = math.inf) -> Estimate | None:
+    def level(self, each: Stream, since_s: float, until_s: float = math.inf) -> Estimate | None:
         """Return the mean of a series within a time; None: too little is known.
 
         Of the last half an hour it is that of the bets, to ten seconds: verdicts have their
@@ -351,73 +285,81 @@ class Tick:
         """
         oldest_s = self._store.now() - RECENT_S
         if since_s < oldest_s:
-            row = self.sums(since_s, until_s).get(each.series)
+            row = self.sums(since_s, until_s, is_within=True).get(each.series)
             known = None if row is None else estimate(row)
             if known is not None:
                 return known
-        found = self._by_bets(each.series, max(since_s, oldest_s), until_s)
-        if found is None or not each.higher_is_better:
-            return found
-        return found._replace(mean=1 - found.mean, lower=1 - found.upper, upper=1 - found.lower)
-
-    def _by_bets(self, series: str, since_s: float, until_s: float) -> Estimate | None:
-        """Return the mean *badness* by the bets within a time."""
-        times = [t for t in self._store.names("b") if since_s < t + BET_S <= until_s]
-        bets = self._bets(times).get(series, {})
-        cells = [cell for group, cell in bets.items() if group != ALL and cell[WEIGHT] > 0]
-        weight = math.fsum(cell[WEIGHT] for cell in cells)
+        cells = self._bets(max(since_s, oldest_s), until_s).get(each.series, {})
+        heard = [cell for group, cell in cells.items() if group != ALL and cell[WEIGHT] > 0]
+        weight = math.fsum(cell[WEIGHT] for cell in heard)
         if weight <= 0:
             return None
-        mean = math.fsum(cell[BAD] for cell in cells) / weight
-        n = weight**2 / math.fsum(cell[WEIGHT] ** 2 for cell in cells)
+        bad = math.fsum(cell[BAD] for cell in heard) / weight
+        mean = 1 - bad if each.higher_is_better else bad
+        n = weight**2 / math.fsum(cell[WEIGHT] ** 2 for cell in heard)
         lower, upper = clopper_pearson(mean * n, n)
         return Estimate(mean, min(mean, lower), max(mean, upper), n, weight, 1.0)
 
-    def sums(self, since_s: float, until_s: float | None = None) -> Rows:
-        """Return the sums of all answers since a moment, to the bucket.
+    def sums(
+        self,
+        since_s: float,
+        until_s: float = math.inf,
+        *,
+        is_within: bool = False,
+        kinds: str = "rh",
+    ) -> Rows:
+        """Return the sums of all answers within a time, to the bucket.
 
-        With an end they are those of the buckets that lie within the time.
+        Args:
+            since_s: When it begins.
+            until_s: When it ends.
+            is_within: Leave out the bucket in which it begins, of which a part lies before it.
+            kinds: Of buckets of means.
         """
         total: Rows = {}
-        for kind, width_s in (("r", MEAN_S), ("h", HOUR_S)):
-            for t in self._store.names(kind):
-                ends_s = t + width_s
-                if until_s is not None:
-                    is_within = since_s <= t and ends_s <= until_s
-                else:
-                    is_within = ends_s > since_s
-                if is_within:
-                    merge(total, self._store.read(f"{kind}{t}"))
+        for kind in kinds:
+            width_s = MEAN_S if kind == "r" else HOUR_S
+            first_s = since_s if is_within else since_s - width_s + BET_S
+            for _, rows in self._read(kind, first_s, until_s - width_s + BET_S):
+                merge(total, rows)
         return total
+
+    def _read(
+        self, kind: str, since_s: float = -math.inf, until_s: float = math.inf
+    ) -> Iterator[tuple[int, Rows]]:
+        """Yield the buckets of a kind that begin within a time, its end left out; oldest first."""
+        for t in self._store.names(kind):
+            if since_s <= t < until_s:
+                yield t, self._store.read(f"{kind}{t}")
+
+    def _bets(self, since_s: float, until_s: float = math.inf) -> dict[str, Rows]:
+        """Return the bets of some buckets, by series and group."""
+        total: Rows = {}
+        for _, rows in self._read("b", since_s, until_s):
+            merge(total, rows)
+        return _by_series(total)
 
     # --- comparisons ----------------------------------------------------------------------------
 
-    def _comparisons(self, done: int, closed: int, names: Sequence[int]) -> tuple[Increments, int]:
+    def _comparisons(self, done: int, closed: int) -> tuple[Increments, int]:
         """Return the log gains of blocks whose bets are all in, and the last such block."""
-        end = closed // MEAN_S * MEAN_S if closed >= 0 else -1
-        blocks = sorted({t // MEAN_S * MEAN_S for t in names if done < t // MEAN_S * MEAN_S < end})
+        end = closed // MEAN_S * MEAN_S
+        blocks = {t // MEAN_S * MEAN_S for t in self._store.names("b")}
         gains: Increments = {}
-        for block in blocks:
-            times = [t for t in names if t // MEAN_S * MEAN_S == block]
-            usual = self.usual(block, gains.values())
-            gains[f"c{block}"] = compare_block(self._bets(times), usual)
-        return gains, blocks[-1] if blocks else done
+        for block in sorted(each for each in blocks if done < each < end):
+            usual = self.usual(block, gains)
+            gains[f"c{block}"] = compare_block(self._bets(block, block + MEAN_S), usual)
+            done = block
+        return gains, done
 
-    def _bets(self, times: Iterable[int]) -> dict[str, Rows]:
-        """Return the bets of some buckets, by series and group."""
-        cells: dict[str, Rows] = {}
-        for t in times:
-            for series, found in _by_series(self._store.read(f"b{t}")).items():
-                merge(cells.setdefault(series, {}), found)
-        return cells
-
-    def usual(self, block: float, more: Iterable[Rows] = ()) -> dict[str, float]:
+    def usual(
+        self, block: float, more: Mapping[str, Rows] = MappingProxyType({})
+    ) -> dict[str, float]:
         """Return the mean badness of the hour before a block, by signal."""
         past: Rows = {}
-        for t in self._store.names("c"):
-            if block - HOUR_S <= t < block:
-                merge(past, self._store.read(f"c{t}"))
-        for rows in more:
+        for _, rows in self._read("c", block - HOUR_S, block):
+            merge(past, rows)
+        for rows in more.values():
             merge(past, rows)
         return {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
 
@@ -437,74 +379,57 @@ class Tick:
         """
         compared = self._store.state()[1].get("compared", -MEAN_S)
         total = dict(ahead)
-        for t in self._store.names("c"):
-            if t + MEAN_S > since_s:
-                merge(total, self._store.read(f"c{t}"))
-        usual = self.usual(compared + MEAN_S)
-        is_open: dict[int, list[int]] = {}
-        for t in self._store.names("b"):
-            if t >= compared + MEAN_S and t + BET_S > since_s:
-                is_open.setdefault(t // MEAN_S, []).append(t)
-        for times in is_open.values():
-            merge(total, compare_block(self._bets(times), usual))
+        for _, rows in self._read("c", since_s - MEAN_S + BET_S):
+            merge(total, rows)
+        first = compared + MEAN_S
+        usual = self.usual(first)
+        for block in sorted({t // MEAN_S * MEAN_S for t in self._store.names("b") if t >= first}):
+            bets = self._bets(max(block, since_s), block + MEAN_S)
+            merge(total, compare_block(bets, usual))
         values = {s: e_value(logs) for s, logs in total.items() if s.startswith(f"{signal}|")}
         return [series.partition("|")[2] for series in e_bh(values)]
 
     def differences(
-        self, pairs: Collection[tuple[str, str]], alpha: float = ALPHA
+        self, pairs: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str, str], Difference]:
         """Return the differences of pairs of slices over the last day, as far as they are known.
 
         Args:
             pairs: A version and its baseline.
-            alpha: Of all signals of a pair together.
 
         Returns:
             By signal, version and baseline.
         """
         found: dict[tuple[str, str, str], list[tuple[list[float], list[float]]]] = {}
-        for kind in "rh":
-            for t in self._store.names(kind):
-                rows = self._store.read(f"{kind}{t}")
-                for series, row in rows.items():
-                    signal, _, slice_ = series.partition("|")
-                    for version, baseline in pairs:
-                        other = rows.get(f"{signal}|{baseline}")
-                        if slice_ == version and other is not None:
-                            key = signal, version, baseline
-                            found.setdefault(key, []).append((row, other))
+        for _, rows in (*self._read("r"), *self._read("h")):
+            for series, row in rows.items():
+                signal, _, slice_ = series.partition("|")
+                for version, baseline in pairs:
+                    other = rows.get(f"{signal}|{baseline}")
+                    if slice_ == version and other is not None:
+                        found.setdefault((signal, version, baseline), []).append((row, other))
         signals = len({signal for signal, _, _ in found})
         return {
             key: each
             for key, rows in found.items()
-            if (each := difference(rows, alpha / signals)) is not None
+            if (each := difference(rows, ALPHA / signals)) is not None
         }
 
     # --- folding --------------------------------------------------------------------------------
 
     def _folding(
-        self, now_s: float, names: Sequence[int], closed: int, *, is_minute: bool
+        self, now_s: float, closed: int, *, is_minute: bool
     ) -> tuple[list[tuple[str, str]], list[str]]:
         """Return which buckets become part of longer ones, and which end."""
-        drops = [f"b{t}" for t in names if t <= closed and t + BET_S < now_s - LOOKBACK_S]
-        moves: list[tuple[str, str]] = []
+        names, moves = self._store.names, []
+        end_s = now_s - LOOKBACK_S - BET_S
+        drops = [f"b{t}" for t in names("b") if t <= closed and t < end_s]
         if is_minute:
-            for kind, longer, width, after in (
-                ("r", "h", HOUR_S, HOUR_S),
-                ("p", "q", DAY_S, DAY_S),
-            ):
-                moves += [
-                    (f"{kind}{t}", f"{longer}{t // width * width}")
-                    for t in self._store.names(kind)
-                    if t + MEAN_S < now_s - after
-                ]
-            for kind, width, after in (
-                ("h", HOUR_S, DAY_S),
-                ("c", MEAN_S, DAY_S),
-                ("q", DAY_S, LEARNED_S),
-            ):
-                ended = [t for t in self._store.names(kind) if t + width < now_s - after]
-                drops += [f"{kind}{t}" for t in ended]
+            for kind, longer, width in _FOLDED:
+                old = [t for t in names(kind) if t + MEAN_S < now_s - width]
+                moves += [(f"{kind}{t}", f"{longer}{t // width * width}") for t in old]
+            for kind, age_s in _ENDED:
+                drops += [f"{kind}{t}" for t in names(kind) if t < now_s - age_s]
         return moves, drops
 
 
@@ -513,47 +438,38 @@ def _advance(
     series: str,
     bets: Mapping[int, Mapping[str, Rows]],
     closing: Sequence[int],
-    suspicions: Mapping[int, float],
-) -> tuple[Alarm, list[tuple[Event, float, float]]]:
+    now_s: float,
+) -> tuple[Alarm, list[AlarmEvent]]:
     """Move an alarm on by closed buckets; return it as it is shown, and what happened.
 
     Buckets with open draws are taken in again with each tick, on a copy, as if what is open were
     fine, and without what was put aside: that comes in by what is known for good. That is a lower
-    bound of what they will come to, so an alarm may be raised on it; it then begins anew. What
-    happened is told with its time, and with that of the rise's beginning.
+    bound of what they will come to, so an alarm may be raised on it; it then begins anew.
     """
-    happened: list[tuple[Event, float, float]] = []
-    done = set(closing)
-    for t in _betted(alarm, series, bets, closing):
-        began_s = alarm.began_s
-        event = alarm.step(t + BET_S, _cells(bets[t], series), suspicion=suspicions.get(t, 0.0))
-        if event:
-            happened.append((event, t + BET_S, alarm.began_s if event == "raised" else began_s))
-    times = _betted(alarm, series, bets, [t for t in bets if t not in done])
-    ahead = alarm.copy(with_groups=any(_cells(bets[t], series) for t in times))
-    held: set[int] = set()
-    for t in times:
-        cells = _cells(bets[t], series)
-        event = ahead.step(t + BET_S, cells, held=held)
-        if event:
-            happened.append((event, t + BET_S, ahead.began_s))
+    ahead = alarm
+    events: list[AlarmEvent] = []
+    held: set[str] = set()
+    lasts = {*closing[-1:], *[*bets][-1:]}
+    for t, cells in bets.items():
+        is_closed = t in closing
+        if not is_closed and ahead is alarm:
+            ahead = alarm.copy()
+        # Between buckets with answers time adds evenly.
+        is_empty = series not in cells and t not in lasts and ahead.at_s >= 0
+        if is_empty or t + BET_S <= ahead.at_s:
+            continue
+        since_s = ahead.raised_at_s
+        what = ahead.step(t + BET_S, cells.get(series, {}), held=None if is_closed else held)
+        if what is None:
+            continue
+        at_s = min(t + BET_S, now_s)  # the end of its bucket may be yet to come
+        if what == "raised":
+            ahead.raised_at_s, since_s = at_s, ahead.began_s
+        events.append(AlarmEvent(series, what, at_s, since_s))
+        if not is_closed:
             # What was seen so far has raised (or cleared) it, and is not to do so again.
             alarm.take_over(ahead.copy())
-    return ahead, happened
-
-
-def _betted(
-    alarm: Alarm, series: str, bets: Mapping[int, Mapping[str, Rows]], times: Iterable[int]
-) -> list[int]:
-    """Return the buckets with bets of a series, and the last one: between them time adds evenly."""
-    ahead = [t for t in times if t + BET_S > alarm.at_s]
-    return [t for t in ahead if t == ahead[-1] or alarm.at_s < 0 or _cells(bets[t], series)]
-
-
-def _cells(bucket: Mapping[str, Rows], series: str) -> dict[int, Sequence[float]]:
-    """Return the bets of a series by group."""
-    cells = bucket.get(series, {})
-    return {int(group): cell for group, cell in cells.items() if group != ALL}
+    return ahead, events
 
 
 def _by_series(rows: Rows) -> dict[str, Rows]:
@@ -564,17 +480,15 @@ def _by_series(rows: Rows) -> dict[str, Rows]:
     return found
 
 
-def _closing(
-    fresh: Sequence[int], bets: Mapping[int, Mapping[str, Rows]], now_s: float
-) -> list[int]:
+def _closing(bets: Mapping[int, Mapping[str, Rows]], now_s: float) -> list[int]:
     """Return the buckets that are closed now: none may be before one that is not.
 
     A bucket that has ended gets no more draws, since these go to the bucket of now; it is closed as
     soon as no draw of it is open, so that each bet is read about once.
     """
     closing = []
-    for t in fresh:
-        cells = (c for groups in bets[t].values() for g, c in groups.items() if g != ALL)
+    for t, series in bets.items():
+        cells = (c for groups in series.values() for g, c in groups.items() if g != ALL)
         is_open = any(cell[OPEN] > 1e-9 for cell in cells)
         if t + BET_S > now_s - (WATERMARK_S if is_open else 0.0):
             break

@@ -113,7 +113,6 @@ class Budget:
         per_hour: float | None = None,
         per_day: float | None = None,
         unit: str = "usd",
-        name: str = "judge",
     ) -> None:
         """Touch nothing yet.
 
@@ -122,7 +121,6 @@ class Budget:
             per_hour: Limit of any hour; None: there is none.
             per_day: Limit of any 24 hours; None: there is none. One is needed.
             unit: What the limits count, and whoever reserves.
-            name: Of the account: what is paid from it.
 
         Raises:
             ValueError: There is no limit, or it is not above 0.
@@ -139,7 +137,7 @@ class Budget:
             self.limits[per] = Limit(limit, burst * limit, (1 - burst) * limit / window_s)
         if not self.limits:
             raise ValueError("a budget has a limit per hour or per day")
-        self._store, self._name = store, f"{name} {unit}"
+        self._store, self._name = store, f"judge {unit}"
         self.unit = unit
         self._holder = secrets.token_hex(8)
         self._seen_s, self._seen = -math.inf, _Account(0.0, {}, {})

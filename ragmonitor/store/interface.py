@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import Enum
+from types import EllipsisType
 from typing import Any, Final, NamedTuple, Protocol
 
 from ragmonitor.runtime.errors import RagMonitorError
@@ -28,16 +28,6 @@ class StoreUnavailableError(RagMonitorError):
     quotes_no_text = True
 
 
-class Whatever(Enum):
-    """The type of `ANY`."""
-
-    ANY = "any"
-
-
-ANY: Final = Whatever.ANY
-"""Whatever a row holds now."""
-
-
 class Settlement(NamedTuple):
     """What became of a record."""
 
@@ -49,11 +39,6 @@ class Settlement(NamedTuple):
     """Of a record that was drawn and waits for its verdict: what was decided, for whoever takes it
     over. Empty: the record is settled."""
 
-    @property
-    def key(self) -> str:
-        """The name by which `Added.refused` speaks of it."""
-        return self.entry or self.id
-
 
 class Added(NamedTuple):
     """The outcome of `Store.add`."""
@@ -61,7 +46,7 @@ class Added(NamedTuple):
     bucket: int
     """The bucket that draws went to, in seconds; a verdict names it. -1: nothing was added."""
     refused: frozenset[str] = frozenset()
-    """Records that somebody else settled, drew or took over. If there are any nothing was added."""
+    """Ids of records that somebody else settled or drew. If there are any nothing was added."""
     late: int = 0
     """Bets that came after their bucket was closed, and were left out."""
 
@@ -139,7 +124,7 @@ class Store(Protocol):
         key: str,
         row: bytes | None,
         *,
-        expected: bytes | Whatever | None = ANY,
+        expected: bytes | EllipsisType | None = ...,
         most: int = MAX_ROWS,
     ) -> bool:
         """Write one row, as `keep_all`."""
@@ -150,7 +135,7 @@ class Store(Protocol):
         kind: str,
         rows: Mapping[str, bytes | None],
         *,
-        expected: bytes | Whatever | None = ANY,
+        expected: bytes | EllipsisType | None = ...,
         most: int = MAX_ROWS,
     ) -> bool:
         """Write rows of a small history in one transaction, and return whether they were written.
@@ -158,7 +143,8 @@ class Store(Protocol):
         Args:
             kind: `incident`, `feedback`, `golden`, `reference`, `budget`, ...
             rows: By key, each at most `MAX_ROW_BYTES`; None: it is deleted.
-            expected: What each has to hold now, None for nothing; else nothing is written.
+            expected: What each has to hold now, None for nothing; else nothing is written. `...`:
+                whatever it holds.
             most: So many are kept of the kind, the ones written last.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -14,6 +14,8 @@ MAX_WAITING: Final = 50_000
 """Sums that wait at most, each a few hundred bytes."""
 MAX_BATCH: Final = 500
 """Settlements of one call: each declares a key."""
+SENT_FROM: Final = 128
+"""Settlements that wait for no tick: half of the records that a worker has in hand at once."""
 
 
 class Draw(Protocol):
@@ -41,14 +43,9 @@ class Outbox:
     `begin`, `waits` and `end` may be called from another thread than the rest.
     """
 
-    def __init__(self, store: Store, *, most: int = MAX_WAITING) -> None:
-        """Begin with nothing.
-
-        Args:
-            store: Where sums go.
-            most: Sums that may wait.
-        """
-        self._store, self._most = store, most
+    def __init__(self, store: Store) -> None:
+        """Begin with nothing."""
+        self._store = store
         self._waiting: Increments = {}
         self._draws: list[Draw] = []
         self._owed: list[_Owed] = []
@@ -65,6 +62,8 @@ class Outbox:
         """Calls of `add` whose sums found no room, and batches that no store can take."""
         self.late = 0
         """Bets that came after their bucket was closed, and count in no alarm."""
+        self.totals: Rows = {}
+        """What of the process's sums has been added to totals."""
 
     # --- records of a stream --------------------------------------------------------------------
 
@@ -97,6 +96,8 @@ class Outbox:
         if id_ in self._in_hand and id_ not in self.taken_over:
             settlement = Settlement(id_, self._in_hand[id_][0], decision)
             self._owed.append(_Owed(settlement, increments, draws))
+            if self.is_up and len(self._owed) >= SENT_FROM:
+                self.flush()
 
     def waits(self, id_: str) -> bool:
         """Return whether sums of an answer are still to be added."""
@@ -110,7 +111,7 @@ class Outbox:
 
     def add(self, increments: Increments, draws: Sequence[Draw] = ()) -> None:
         """Add a process's own sums to those that wait."""
-        if self.waiting + _size(increments) > self._most:
+        if self.waiting + _size(increments) > MAX_WAITING:
             self.dropped += 1
         else:
             merge_buckets(self._waiting, increments)
@@ -121,9 +122,8 @@ class Outbox:
         """The number of sums that wait."""
         return _size(self._waiting) + sum(_size(each.increments) for each in self._owed)
 
-    def flush(self) -> Rows:
-        """Send what waits, as far as the store is there; return the totals that were added."""
-        totals: Rows = {}
+    def flush(self) -> None:
+        """Send what waits, as far as the store is there."""
         while self._next():
             batch, sums = self._owed[:MAX_BATCH], Increments()
             for each in batch:
@@ -131,22 +131,21 @@ class Outbox:
             try:
                 added = self._store.add(sums, [each.settlement for each in batch])
                 if added.refused:
-                    self._refuse([each for each in batch if each.settlement.key in added.refused])
+                    self._refuse(added.refused)
                     continue
             except StoreUnavailableError:
                 self.is_up = False
-                return totals
+                return
             except Exception:  # raised again: tried again it would fail for ever
                 self._owed = self._owed[len(batch) :]
                 self.dropped += 1
                 raise
             self.late += added.late
-            merge(totals, sums.get(TOTALS, {}))
+            merge(self.totals, sums.get(TOTALS, {}))
             self._owed = self._owed[len(batch) :]
             for draw in (draw for each in batch for draw in each.draws):
                 draw.bucket = added.bucket
         self.is_up = True
-        return totals
 
     def _next(self) -> bool:
         """Return whether there is something to send, the process's own batch included."""
@@ -156,9 +155,9 @@ class Outbox:
             self._waiting, self._draws = {}, []
         return bool(self._owed)
 
-    def _refuse(self, refused: Sequence[_Owed]) -> None:
+    def _refuse(self, refused: Collection[str]) -> None:
         """Leave out what the store has: of this process, after a lost reply, or of another."""
-        for id_ in {each.settlement.id for each in refused}:
+        for id_ in refused:
             found = self._store.decision(id_)
             own = [each for each in self._owed if each.settlement.id == id_]
             left_out = own

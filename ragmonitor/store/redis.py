@@ -7,6 +7,7 @@ import json
 import struct
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import EllipsisType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ from ragmonitor.runtime.redis_client import Errors, failure, redis_client
 from ragmonitor.store import scripts
 from ragmonitor.store.buckets import BET_S, DAY_S, TOTALS, Increments, Rows, packed, unpacked
 from ragmonitor.store.interface import (
-    ANY,
     MAX_ROWS,
     SCHEMA,
     SETTLED_S,
@@ -24,7 +24,6 @@ from ragmonitor.store.interface import (
     Settlement,
     Store,
     StoreUnavailableError,
-    Whatever,
     check_rows,
     decision_of,
 )
@@ -182,12 +181,12 @@ class Redis(Store):
         kind: str,
         rows: Mapping[str, bytes | None],
         *,
-        expected: bytes | Whatever | None = ANY,
+        expected: bytes | EllipsisType | None = ...,
         most: int = MAX_ROWS,
     ) -> bool:
         check_rows(rows)
         packed_rows = _msgpack([(key, [] if row is None else [row]) for key, row in rows.items()])
-        is_expected = "any" if expected is ANY else "none" if expected is None else "row"
+        is_expected = "any" if expected is ... else "none" if expected is None else "row"
         known = expected if isinstance(expected, bytes) else b""
         arguments = [packed_rows, is_expected, known, most, int(LONG_S)]
         return bool(self._run("KEEP", [f"rows:{kind}", f"order:{kind}"], arguments))
@@ -208,33 +207,31 @@ def connect(url: str) -> tuple[Any, Errors]:
         SettingsError: The address cannot be understood.
         MissingExtraError: `redis` is not installed.
     """
-    scheme, _, rest = url.partition("://")
-    if scheme != SENTINEL:
+    if not url.startswith(f"{SENTINEL}://"):
         return redis_client(url, setting="state", timeout_s=TIMEOUT_S)
     try:
         import redis
         from redis.sentinel import Sentinel
     except ImportError:
         raise MissingExtraError("the client of Redis", "redis") from None
-    hosts, _, path = rest.partition("/")
-    credentials, _, hosts = hosts.rpartition("@")
-    master, _, database = path.partition("/")
-    parts = [urlsplit(f"redis://{host}") for host in hosts.split(",")]
-    user = urlsplit(f"redis://{credentials}@sentinel") if credentials else None
-    if not master or not all(part.hostname for part in parts) or not (database or "0").isdigit():
+    parts = urlsplit(url)
+    master, _, database = parts.path.removeprefix("/").partition("/")
+    _, _, named = parts.netloc.rpartition("@")
+    hosts = [urlsplit(f"redis://{host}") for host in named.split(",")]
+    if not master or not all(host.hostname for host in hosts) or not (database or "0").isdigit():
         raise SettingsError(
             "state: the address of Redis behind Sentinel is malformed: it is redis+sentinel://"
             "host:26379,host:26379/name-of-the-master/0"
         )
     sentinel = Sentinel(  # type: ignore[no-untyped-call]  # the client's own
-        [(part.hostname, part.port or 26_379) for part in parts],
+        [(host.hostname, host.port or 26_379) for host in hosts],
         socket_timeout=TIMEOUT_S,
     )
     client = sentinel.master_for(  # type: ignore[no-untyped-call]
         master,
         db=int(database or 0),
-        username=user.username if user else None,
-        password=user.password if user else None,
+        username=parts.username or None,
+        password=parts.password or None,
         socket_timeout=TIMEOUT_S,
     )
     return client, (redis.RedisError, OSError)

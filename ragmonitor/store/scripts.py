@@ -51,7 +51,7 @@ for _, each in ipairs(settlements) do
   local known = redis.call('GET', keys['record' .. id])
   if known == '' then acknowledge(entry) end  -- put twice by its producer
   if known and (known == '' or decision ~= '') then
-    table.insert(refused, entry ~= '' and entry or id)
+    table.insert(refused, id)
   end
 end
 if #refused > 0 then return {1, refused} end

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import add
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Final
 
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.store.buckets import DAY_S, Increments, Rows, packed, place, unpacked
 from ragmonitor.store.interface import (
-    ANY,
     MAX_ROWS,
     SCHEMA,
     SETTLED_S,
@@ -25,7 +25,6 @@ from ragmonitor.store.interface import (
     Settlement,
     Store,
     StoreUnavailableError,
-    Whatever,
     check_rows,
     decision_of,
 )
@@ -229,7 +228,7 @@ class Sqlite(Store):
         with self._transaction():
             # A decision may still be settled; it is empty once it was.
             refused = frozenset(
-                each.key
+                each.id
                 for each in settlements
                 if (row := self._record(each.id)) is not None and (each.decision or not row)
             )
@@ -318,12 +317,12 @@ class Sqlite(Store):
         kind: str,
         rows: Mapping[str, bytes | None],
         *,
-        expected: bytes | Whatever | None = ANY,
+        expected: bytes | EllipsisType | None = ...,
         most: int = MAX_ROWS,
     ) -> bool:
         check_rows(rows)
         with self._transaction():
-            if expected is not ANY and any(self.row(kind, key) != expected for key in rows):
+            if expected is not ... and any(self.row(kind, key) != expected for key in rows):
                 return False
             for key, row in rows.items():
                 self._write(kind, key, row)

@@ -31,7 +31,9 @@ from ragmonitor.stats.comparison import compare_block, difference, e_bh, e_value
 from ragmonitor.stats.interval import estimate  # noqa: E402
 from ragmonitor.stats.judge_change import Rereads, judge_or_application  # noqa: E402
 from ragmonitor.stats.prediction import Calibration  # noqa: E402
+from ragmonitor.stats.streams import Stream  # noqa: E402
 from ragmonitor.stats.sums import (  # noqa: E402
+    ALL,
     BET_GROUPS,
     LEARNED_WIDTH,
     NOTHING,
@@ -40,8 +42,7 @@ from ragmonitor.stats.sums import (  # noqa: E402
     Outcome,
     bin_of,
 )
-from ragmonitor.stats.suspicion import Suspicion  # noqa: E402
-from ragmonitor.stats.tick import Tick, Watched  # noqa: E402
+from ragmonitor.stats.tick import Tick  # noqa: E402
 from ragmonitor.store import (  # noqa: E402
     BET_S,
     DAY_S,
@@ -197,7 +198,7 @@ def width(runs: int) -> None:
 def verdicts(
     rng: random.Random, rate: Callable[[float], float], until_s: float, *, per_hour: float = 180.0,
     regime: str = "steady", share: float = 0.5,
-) -> Iterator[tuple[float, int, float, bool]]:  # fmt: skip
+) -> Iterator[tuple[float, str, float, bool]]:  # fmt: skip
     """Yield time, group, importance weight and badness of drawn answers, in order of time.
 
     Half of the traffic is judged, with chances by uncertainty, AUROC .8.
@@ -205,7 +206,7 @@ def verdicts(
     score, at_s = Score(0.8, rng), 0.0
     size = {"sessions of 5": 5, "sessions of 20": 20}.get(regime, 1)
     usual = 0.15
-    waiting: list[tuple[float, int, float, bool]] = []
+    waiting: list[tuple[float, str, float, bool]] = []
     while at_s < until_s:
         pace = per_hour / share / size / HOUR_S
         if regime == "bursts":
@@ -215,7 +216,7 @@ def verdicts(
         at_s += rng.expovariate(pace)
         while waiting and waiting[0][0] <= at_s:
             yield waiting.pop(0)
-        group, p = rng.randrange(BET_GROUPS), rate(at_s)
+        group, p = str(rng.randrange(BET_GROUPS)), rate(at_s)
         own = p if size == 1 else rng.betavariate(p * 7 / 3, (1 - p) * 7 / 3)
         for n in range(size):
             bad = rng.random() < own
@@ -227,12 +228,12 @@ def verdicts(
 
 
 def bucketed(
-    stream: Iterator[tuple[float, int, float, bool]],
+    stream: Iterator[tuple[float, str, float, bool]],
     fail: float = 0.0,
     rng: random.Random | None = None,
-) -> Iterator[tuple[float, dict[int, list[float]]]]:
+) -> Iterator[tuple[float, dict[str, list[float]]]]:
     """Yield buckets of bets; of good verdicts the share `fail` is missing."""
-    end, cells = 0.0, {}  # type: float, dict[int, list[float]]
+    end, cells = 0.0, {}  # type: float, dict[str, list[float]]
     for at_s, group, weight, bad in stream:
         if at_s >= end and cells:
             yield end, cells
@@ -260,9 +261,9 @@ def one_month(regime: str, seed: str) -> int:
     alarm = Alarm.begin(None if regime == "learned" else OBJECTIVE, DAYS, reserve * DAYS)
     raised = 0
     for n, (end, cells) in enumerate(bucketed(stream, fails, rng if fails else None)):
-        # A score that says nothing is suspicious for an hour in six.
-        suspicion = 1.0 if reserve and int(end // HOUR_S) % 6 == 0 else 0.0
-        raised += alarm.step(end, cells, suspicion=suspicion) == "raised"
+        if reserve:  # a score that says nothing is suspicious for an hour in six
+            alarm.suspicion.parts = [1e9 * (int(end // HOUR_S) % 6 == 0)]
+        raised += alarm.step(end, cells) == "raised"
         if n % 360 == 0:
             alarm.forget(end)
     return raised
@@ -341,36 +342,31 @@ def one_delay(  # noqa: PLR0917 - called through a pool
     rng = random.Random(seed)
     alarm = Alarm.begin(BASE, 2 * DAYS, reserve * 2 * DAYS)
     alarm.reserve = 0.75 * alarm.max_reserve
-    suspicion, score = Suspicion(), Score(0.8, rng)
+    score = Score(0.8, rng)
     pace_s = HOUR_S / judged_per_hour * share
     usual = statistics.fmean(
         math.sqrt(g * (1 - g))
         for g in (score.posterior(score(rng.random() < BASE), BASE) for _ in range(500))
     )
-    cells: dict[int, list[float]] = {}
-    at_s, end, risk, count = 0.0, float(BET_S), 0.0, 0.0
+    cells: dict[str, list[float]] = {ALL: [0.0] * 4}
+    at_s, end = 0.0, float(BET_S)
     while at_s < quiet_s + hours * HOUR_S:
         at_s += rng.expovariate(1 / pace_s)
         while at_s >= end:
-            event = (
-                alarm.step(end, cells, suspicion=suspicion.value if reserve else 0.0)
-                if cells
-                else None
-            )
-            suspicion.step(end, risk + sum(cell[1] for cell in cells.values()), count)
-            if event == "raised":
+            if alarm.step(end, cells) == "raised":
                 if end > quiet_s:
                     return (end - quiet_s) / 60
                 alarm = Alarm.begin(BASE, 2 * DAYS, reserve * 2 * DAYS)
                 alarm.reserve = 0.75 * alarm.max_reserve
-            end, cells, risk, count = end + BET_S, {}, 0.0, 0.0
+            end, cells = end + BET_S, {ALL: [0.0] * 4}
         bad = rng.random() < (after if at_s > quiet_s else BASE)
         feature = score(bad)
         expected = score.posterior(feature, BASE)
-        risk, count = risk + expected, count + 1
+        cells[ALL][1] += expected
+        cells[ALL][2] += 1
         chance = chance_of(Outcome(1.0, expected), usual, share)
         if rng.random() < chance:
-            cell = cells.setdefault(rng.randrange(BET_GROUPS), [0.0] * 4)
+            cell = cells.setdefault(str(rng.randrange(BET_GROUPS)), [0.0] * 4)
             weight = min(2.0, share / chance)
             cell[0] += weight
             cell[1] += weight * bad
@@ -510,7 +506,7 @@ def one_cause(seed: str, by_judge: bool, slip: float, jump: float = 0.1) -> str:
         rate = BASE + jump * (at_s > onset_s)
         bad = rng.random() < rate
         if not alarm.is_active:
-            alarm.step(at_s, {rng.randrange(BET_GROUPS): [1.0, float(bad), 0.0, 0.0]})
+            alarm.step(at_s, {str(rng.randrange(BET_GROUPS)): [1.0, float(bad), 0.0, 0.0]})
             if at_s <= onset_s:
                 before = [before[0] + 1, before[1] + bad]
             reference_s = at_s
@@ -610,7 +606,7 @@ def _gate_process(place: str, seconds: float, results: Any) -> None:
     series = [s for name in names for s in (name, *(f"{name}|t={t}" for t in range(20)))]
     tick = Tick(
         store,
-        [Watched(series=s, objective=0.05, share=1 / len(series)) for s in series],
+        [Stream(series=s, objective=0.05, share=1 / len(series)) for s in series],
     )
     rng, admission = random.Random(), Admission(store)
     adds: list[float] = []

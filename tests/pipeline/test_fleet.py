@@ -129,7 +129,8 @@ def sums_of_one(asked: Sequence[Interaction], folder: Path) -> Rows:
     """Return the sums of one process that nobody kills."""
     folder.mkdir()
     stream = InMemoryStream()
-    stream.put([encode(each) for each in asked])
+    for each in asked:
+        stream.put(encode(each))
     # It has them all at once: whatever waited too long would be read by nobody.
     settings = settings_of(folder, reading_s=0.0, state=str(folder / "one.db"))
     judge = settings.judge.model_copy(update={"max_pending": len(asked)})
@@ -149,12 +150,14 @@ def test_two_workers_of_which_one_is_killed_count_each_answer_once(fleet: Fleet,
     """Sums are those of one process, each account closes, and one alarm is raised."""
     asked = answers(300)
     workers = {str(each.pid): each for each in (fleet.start(), fleet.start())}
-    fleet.stream.put([encode(each) for each in asked[:200]])
+    for each in asked[:200]:
+        fleet.stream.put(encode(each))
     until("verdicts come", lambda: len(fleet.noted("asked")) > 60, within_s=60)
     pid = fleet.noted("asked")[-1].split()[1]
     fleet.kill(workers.pop(pid))
     # Its producer heard of no success, and puts ten of them twice.
-    fleet.stream.put([encode(each) for each in asked[190:]])
+    for each in asked[190:]:
+        fleet.stream.put(encode(each))
     # Who was killed may have had the lease, for ten seconds.
     until("it is raised", lambda: "hallucination scripted True" in fleet.noted("alarms"))
     (counted,) = fleet.ended()
@@ -178,7 +181,8 @@ def test_twenty_kills_in_a_minute(fleet: Fleet, tmp_path: Path):
     for _ in range(3):
         fleet.start()
     for turn in range(20):
-        fleet.stream.put([encode(each) for each in asked[turn * 100 : turn * 100 + 100]])
+        for each in asked[turn * 100 : turn * 100 + 100]:
+            fleet.stream.put(encode(each))
         time.sleep(2 + 2 * rng.random())
         # Where processes are slow to start all would be killed before they have anything in hand.
         until("verdicts come", partial(fleet.has_asked, 50 * turn), within_s=60)

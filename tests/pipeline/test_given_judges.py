@@ -221,7 +221,7 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors,
                 raise self.cost
             return self.cost
 
-    monkeypatch.setattr("ragmonitor.pipeline.build.REFERENCE_ANSWERS_PER_DAY", 0)
+    monkeypatch.setattr("ragmonitor.stats.references.PAUSE_S", float("inf"))
     judge = Odd()
     monitor = monitors(judge, budget={"usd_per_day": 24})
     judge.cost = cost

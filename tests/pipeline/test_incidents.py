@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import threading
 import time
 import urllib.request
 from collections.abc import Callable
@@ -128,3 +130,36 @@ def test_a_route_that_got_worse_is_named(tmp_path, worker):
     assert "route=billing" in page
     assert "billing" not in metrics
     assert "user_id" not in metrics
+
+
+@pytest.mark.parametrize("content", ["all", "none"])
+def test_texts_in_the_state_have_a_size_and_follow_the_policy(tmp_path, content):
+    """The worst answers and the reference answers stand in it as far as texts may, and cut."""
+    state = tmp_path / "state.db"
+    with alarmed(state=state, content=content, server=False) as monitor:
+        with monitor.interaction(query="How long may that be? " * 10_000) as interaction:
+            interaction.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": SOURCE})])
+            interaction.answered(f"{WRONG} " * 2_000)
+        assert monitor.flush(60)
+    with sqlite3.connect(state) as db:
+        kept = db.execute("SELECT kind, row FROM rows WHERE row IS NOT NULL").fetchall()
+    assert max(len(row) for _, row in kept) < 20_000
+    kinds = {kind for kind, row in kept if b"Helsinki" in row}
+    assert kinds == ({"incident", "reference"} if content == "all" else set())
+
+
+def test_no_thread_of_the_application_waits_for_the_state(tmp_path, monkeypatch):
+    """A file may be locked by another process for a second: only our own threads wait for it."""
+    connect, threads = sqlite3.connect, set()
+
+    def traced(*given, **named):
+        db = connect(*given, **named)
+        db.set_trace_callback(lambda _: threads.add(threading.current_thread()))
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    with alarmed(state=tmp_path / "state.db", server=False) as monitor:
+        monitor.event("reindexed")
+        monitor.feedback("unknown", True)
+        assert monitor.flush(60)
+    assert threads - {threading.current_thread()} == threads != set()

@@ -105,17 +105,17 @@ class Pipeline:
             exporters=[FailingExporter(fails)],
         )
         worker = self.monitor._back
-        failing(worker._exports.traces, fails, emit="emit", export="late", flush="flush")
-        failing(worker._exports.meters, fails, answered="answered", refresh="refresh")
+        failing(worker.exports.traces, fails, emit="emit", export="late", flush="flush")
+        failing(worker.exports.meters, fails, answered="answered", refresh="refresh")
         failing(worker.estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
-        failing(worker._runner.sampler, fails, draw="draw", refund="refund")
+        failing(worker.runner.sampler, fails, draw="draw", refund="refund")
 
 
 def reconciles(monitor, captured):
     """Whether every judge has one outcome for every evaluator and interaction."""
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
     worker = monitor._back
-    for judge in worker._stages.judges:
+    for judge in worker.stages.judges:
         for entry in worker.ledger._entries:
             found = outcomes(monitor.registry, judge=judge.name, evaluator=entry.name)
             assert sum(found.values()) == captured, (judge.name, entry.name, found)

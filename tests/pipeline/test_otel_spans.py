@@ -539,13 +539,13 @@ def test_langchain_tells_the_same_story(
 @pytest.mark.parametrize("app", LLAMA_INDEX.values(), ids=LLAMA_INDEX.keys())
 @pytest.mark.parametrize("convention", ["openinference", "openllmetry"])
 def test_llama_index_tells_the_same_story(
-    watched: Watched, convention: str, app: Callable[[], str]
+    watched: Watched, convention: str, app: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As above; of OpenLLMetry's streams nothing is known, see the next test."""
     with instrumented(watched.provider, convention, "llama_index"):
         answer = app()
     if convention == "openllmetry" and app.__name__ in STREAMS:
-        watched.monitor.span_processor()._span_age_s = 0.001
+        monkeypatch.setattr("ragmonitor.capture.span_readers.processor.SPAN_AGE_S", 0.001)
         # Its instrumentation writes no answer of a stream, and may never end its root.
         (found,) = until("aged out", lambda: watched.interactions)
         assert (found.query, found.answer) == (QUESTION, "")

@@ -162,4 +162,4 @@ def test_feedback_finds_the_answer_of_another_replica(redis):
     took.close(20)
     gave.close(20)
     (joined,) = listening.told
-    assert (joined.feedback.interaction_id, joined.feedback.is_good) == (f"{1:032x}", False)
+    assert (joined.feedback.interaction_id, joined.feedback.direction) == (f"{1:032x}", "bad")

@@ -127,7 +127,7 @@ def test_a_record_that_workers_died_of_is_given_up(monkeypatch):
     monkeypatch.setattr(stream_worker, "STALE_S", 0.0)
     stream = InMemoryStream()
     (one,) = answers(1)
-    stream.put([encode(one)])
+    stream.put(encode(one))
     for number in range(10):
         assert stream.take(f"died {number}", 9, wait_s=0, stale_s=0)
     work = Work(stream).drained()
@@ -139,7 +139,8 @@ def test_a_record_that_workers_died_of_is_given_up(monkeypatch):
 def test_foreign_entries_are_given_up_and_a_drained_worker_ends(caplog):
     """Each is counted; one line says why."""
     stream = InMemoryStream()
-    stream.put([b"", b"{}", b"\x00" * 40, encode(answers(1)[0]), b""])
+    for data in (b"", b"{}", b"\x00" * 40, encode(answers(1)[0]), b""):
+        stream.put(data)
     with caplog.at_level("WARNING"):
         work = Work(stream).drained()
     assert len(work.ids) == 1
@@ -154,10 +155,10 @@ class BrokenStream(InMemoryStream):
 
     is_down = True
 
-    def put(self, records):
+    def put(self, data):
         if self.is_down:
             raise StreamError("the stream cannot be written: ConnectionError")
-        return super().put(records)
+        return super().put(data)
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def sender(stream, size: int = 100) -> StreamSender:
 
 
 def finished(each):
-    from ragmonitor.capture import Record
+    from ragmonitor.capture.plain import Record
 
     return Record(each)
 

@@ -118,8 +118,7 @@ def _span(data: bytes) -> None:
                 started_ns=0,
                 ended_ns=1,
             )
-            # Not `filled`, which counts a fault and goes on.
-            dialect.fill(Step(span=span, dialect=dialect, role=dialect.role(span)))
+            dialect.fill(Step(span=span, dialect=dialect, role=dialect.role(span), name=""))
 
 
 # --- files

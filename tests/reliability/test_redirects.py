@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ragmonitor.cli.monitor_client import Page, served
+from ragmonitor.cli.monitor_client import RunningMonitor
 from ragmonitor.export import Langfuse, OtelExporter, Phoenix
 from ragmonitor.goldens.asking import AskFailedError, HttpAsk
 from ragmonitor.incidents.notices import Notifier
@@ -45,12 +45,12 @@ def _probe(url: str) -> None:
 
 def _command(url: str) -> None:
     with pytest.raises(InputError, match="30"):
-        served(url, token=TOKEN)
+        RunningMonitor(url).records()
 
 
 def _page(url: str) -> None:
     with pytest.raises(InputError, match="30"):
-        Page(url, TOKEN).text("state.json")
+        RunningMonitor(url, TOKEN).text("state.json")
 
 
 def _notice(url: str) -> None:

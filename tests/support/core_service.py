@@ -65,9 +65,10 @@ class Process:
             watching,
             service_version=service_version,
             policy=ContentPolicy(content=content),
-            now=store.now,
         )
-        self.statistics = Statistics([self.causes], store=store, watching=watching, now=store.now)
+        self.statistics = Statistics(
+            self.causes.parts, store=store, watching=watching, now=store.now
+        )
 
 
 class CoreService:

@@ -32,14 +32,14 @@ class InMemoryStream:
         self._numbers = itertools.count(1)
         self._entries: dict[str, _Entry] = {}
 
-    def put(self, records: Sequence[bytes]) -> int:
-        """Store records."""
+    def put(self, data: bytes) -> bool:
+        """Store a record."""
         with self._changed:
-            stored = records[: max(0, self._max_records - len(self._entries))]
-            for data in stored:
-                self._entries[str(next(self._numbers))] = _Entry(data, self._clock())
+            if len(self._entries) >= self._max_records:
+                return False
+            self._entries[str(next(self._numbers))] = _Entry(data, self._clock())
             self._changed.notify_all()
-        return len(stored)
+        return True
 
     def take(
         self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None

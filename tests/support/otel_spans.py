@@ -21,8 +21,6 @@ class Told:
         self.processor = InteractionSpanProcessor(
             self.take,
             wake=lambda: self.woken.append(1),
-            quiet_s=1.0,
-            span_age_s=60.0,
             clock=self.clock,
             on_forgotten=self.forgotten.append,
             **options,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ragmonitor.runtime.apart import CallEndedError, apart, call_apart, run, within
+from ragmonitor.runtime.apart import CallEndedError, apart, run, within
 from tests.support.waiting import until
 
 
@@ -44,8 +44,6 @@ def test_what_a_task_must_not_raise_comes_as_an_error(error):
 
     with pytest.raises(CallEndedError, match=f"{error.__name__}: over"):
         run(apart(end))
-    with pytest.raises(CallEndedError):
-        call_apart(end)
 
 
 def test_a_late_call_is_left_to_itself():

@@ -15,18 +15,18 @@ def told(value=True, identity="a", **changes):
 
 
 @pytest.mark.parametrize(
-    ("value", "score", "is_good"),
+    ("value", "score", "direction"),
     [
-        (True, 1.0, True),
-        (-1, 0.0, False),
-        (0.5, 0.5, None),
-        ("\N{THUMBS UP SIGN}\N{EMOJI MODIFIER FITZPATRICK TYPE-4}", 1.0, True),
-        ("thumbs_down", 0.0, False),
+        (True, 1.0, "good"),
+        (-1, 0.0, "bad"),
+        (0.5, 0.5, "neither"),
+        ("\N{THUMBS UP SIGN}\N{EMOJI MODIFIER FITZPATRICK TYPE-4}", 1.0, "good"),
+        ("thumbs_down", 0.0, "bad"),
     ],
 )
-def test_values_have_a_direction(value, score, is_good):
+def test_values_have_a_direction(value, score, direction):
     found = told(value)
-    assert (found.score, found.is_good) == (score, is_good)
+    assert (found.score, found.direction) == (score, direction)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]
 def test_records_and_states_go_over_tls(encrypted: RedisServer):
     """With a password in which each character of an address's own stands."""
     stream = RedisStream(encrypted.url, "shop")
-    assert stream.put([b"record"]) == 1
+    assert stream.put(b"record")
     assert stream.state().waiting == 1
     assert store_at(encrypted.url, "shop").now() > 0
 

@@ -71,13 +71,21 @@ LEADS_ON = [
 
 
 def band(
-    title: Words, description: Words, *, series: str, signal: str, color: str, width: int = 12
+    title: Words,
+    description: str,
+    chinese: str,
+    *,
+    series: str,
+    signal: str,
+    color: str,
+    width: int = 12,
 ) -> Json:
     """Return the panel of one estimate in its interval, and of its alarm's limit.
 
     Args:
         title: The question that it answers.
         description: What to do about it.
+        chinese: The same in Chinese.
         series: The mean's name; `_lower` and `_upper` follow from it.
         signal: What the alarm calls it. An evaluator's name, where the series has that label.
         color: Of the line and its band.
@@ -97,6 +105,7 @@ def band(
     return lines(
         title,
         description,
+        chinese,
         (shown(series, selector), Words("estimate", "估计值")),
         (shown(f"{root}_lower", selector), lower),
         (shown(f"{root}_upper", selector), Words("interval, upper end", "区间上限")),
@@ -210,18 +219,14 @@ ANNOTATIONS = (
 OVERVIEW = board(
     "overview",
     Words("ragmonitor / Overview", "ragmonitor / 总览"),
-    Words(
-        "Is it fine? A row for each service, those with alarms first.",
-        "是否正常？每个服务一行，有告警的在前。",
-    ),
+    "Is it fine? A row for each service, those with alarms first.",
+    "是否正常？每个服务一行，有告警的在前。",
     row(
         "$service",
         stat(
             Words("Is an alarm raised?", "有告警吗？"),
-            Words(
-                "Active alarms. Above 0: open “Investigate” and see which signal moved first.",
-                "正在活动的告警数。大于 0：打开“排查”，看哪个信号最先变化。",
-            ),
+            "Active alarms. Above 0: open “Investigate” and see which signal moved first.",
+            "正在活动的告警数。大于 0：打开“排查”，看哪个信号最先变化。",
             f"sum by (service) ({BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}))",
             unit="none",
             width=8,
@@ -230,11 +235,9 @@ OVERVIEW = board(
         ),
         stat(
             Words("How many verdicts is it based on?", "依据多少条结论？"),
-            Words(
-                "Judged answers in the window. Below 20 the interval says little: raise the"
-                " budget, or look at the 24h window.",
-                "窗口内评审过的回答数。低于 20 时区间说明不了什么：提高预算，或改看 24h 窗口。",
-            ),
+            "Judged answers in the window. Below 20 the interval says little: raise the"
+            " budget, or look at the 24h window.",
+            "窗口内评审过的回答数。低于 20 时区间说明不了什么：提高预算，或改看 24h 窗口。",
             "sum by (service) (increase(ragmonitor_judged_answers_total"
             f'{{{JUDGED}, signal="hallucination"}}[$window]))',
             unit="short",
@@ -243,10 +246,8 @@ OVERVIEW = board(
         ),
         stat(
             Words("How old is the newest score?", "最近一次评分距今多久？"),
-            Words(
-                "Old while there is traffic: judging stopped; see “Pipeline”.",
-                "有流量却很久没有：评审已停，请看“流水线”。",
-            ),
+            "Old while there is traffic: judging stopped; see “Pipeline”.",
+            "有流量却很久没有：评审已停，请看“流水线”。",
             f"time() - max by (service) (ragmonitor_last_score_timestamp_seconds{{{JUDGED}}})",
             unit="s",
             width=8,
@@ -254,37 +255,31 @@ OVERVIEW = board(
         ),
         band(
             Words("How many answers are hallucinated?", "多少回答出现幻觉？"),
-            Words(
-                "Share of answers with an unsupported sentence, in its 95 % interval. It is bad"
-                " when the lower end is above the limit. A wide band: too few judged answers, or"
-                " many without a verdict.",
-                "含无依据句子的回答占比及其 95 % 区间。区间下限高于容忍上限时才算变差。"
-                "区间很宽：评审的回答太少，或许多没有结论。",
-            ),
+            "Share of answers with an unsupported sentence, in its 95 % interval. It is bad"
+            " when the lower end is above the limit. A wide band: too few judged answers, or"
+            " many without a verdict.",
+            "含无依据句子的回答占比及其 95 % 区间。区间下限高于容忍上限时才算变差。"
+            "区间很宽：评审的回答太少，或许多没有结论。",
             series="ragmonitor_hallucination_rate",
             signal="hallucination",
             color=ORANGE,
         ),
         band(
             Words("How faithful are answers to their chunks?", "回答忠实于检索片段吗？"),
-            Words(
-                "Mean share of an answer's claims that its chunks support, in its 95 % interval."
-                " Bad when the upper end is below the limit: look at the diagnoses in"
-                " “Investigate”.",
-                "论断有检索片段支持的平均占比及其 95 % 区间。区间上限低于容忍下限时才算变差："
-                "看“排查”中的诊断。",
-            ),
+            "Mean share of an answer's claims that its chunks support, in its 95 % interval."
+            " Bad when the upper end is below the limit: look at the diagnoses in"
+            " “Investigate”.",
+            "论断有检索片段支持的平均占比及其 95 % 区间。区间上限低于容忍下限时才算变差："
+            "看“排查”中的诊断。",
             series="ragmonitor_score_mean",
             signal="faithfulness",
             color=BLUE,
         ),
         band(
             Words("How relevant are chunks to the question?", "检索片段与问题相关吗？"),
-            Words(
-                "Mean context relevance in its 95 % interval. Falling: look at the index, the"
-                " embedding model and retrieval in “Investigate”.",
-                "上下文相关性的均值及其 95 % 区间。下降：检查索引、向量模型，以及“排查”中的检索。",
-            ),
+            "Mean context relevance in its 95 % interval. Falling: look at the index, the"
+            " embedding model and retrieval in “Investigate”.",
+            "上下文相关性的均值及其 95 % 区间。下降：检查索引、向量模型，以及“排查”中的检索。",
             series="ragmonitor_score_mean",
             signal="context_relevance",
             color=PURPLE,
@@ -292,11 +287,9 @@ OVERVIEW = board(
         ),
         band(
             Words("How many questions are declined?", "多少问题被拒答？"),
-            Words(
-                "Share of answers that decline, in its 95 % interval. A surge with the chunks in"
-                " place is a wrong refusal; with empty retrievals it is the index.",
-                "拒答占比及其 95 % 区间。检索正常却激增，是错误拒答；检索为空则是索引的问题。",
-            ),
+            "Share of answers that decline, in its 95 % interval. A surge with the chunks in"
+            " place is a wrong refusal; with empty retrievals it is the index.",
+            "拒答占比及其 95 % 区间。检索正常却激增，是错误拒答；检索为空则是索引的问题。",
             series="ragmonitor_refusal_rate",
             signal="refusal",
             color=ORANGE,
@@ -304,12 +297,10 @@ OVERVIEW = board(
         ),
         stacked(
             Words("How much traffic is there?", "流量有多少？"),
-            Words(
-                "Interactions per minute by how they ended. Rising errors are the application's"
-                " own; rising cancelled or partial: users do not wait for the end.",
-                "每分钟的交互数，按结束方式。error 上升是应用自身的问题；cancelled 或 partial"
-                " 上升：用户等不到结束。",
-            ),
+            "Interactions per minute by how they ended. Rising errors are the application's"
+            " own; rising cancelled or partial: users do not wait for the end.",
+            "每分钟的交互数，按结束方式。error 上升是应用自身的问题；cancelled 或 partial"
+            " 上升：用户等不到结束。",
             (
                 per_minute("ragmonitor_interactions_total", "service, status", SERVICE),
                 "{{status}}",
@@ -356,21 +347,17 @@ DIAGNOSED = (
 INVESTIGATE = board(
     "investigate",
     Words("ragmonitor / Investigate", "ragmonitor / 排查"),
-    Words(
-        "What moved first, in which answers, and whose: from the alarm to the trace.",
-        "什么最先变化、在哪些回答里、谁的回答：从告警到链路。",
-    ),
+    "What moved first, in which answers, and whose: from the alarm to the trace.",
+    "什么最先变化、在哪些回答里、谁的回答：从告警到链路。",
     row(
         Words("What, and since when", "什么，从何时起"),
         lines(
             Words("Which signal moved first?", "哪个信号最先变化？"),
-            Words(
-                "Evidence of every alarm in percent of its threshold. Retrieval first: the index or"
-                " the traffic changed. Quality first: the prompt or the model. The judge first:"
-                " trust no quality alarm before the judge is checked.",
-                "各告警的证据，占告警阈值的百分比。检索先动：索引或流量变了；质量先动：提示词或模型；"
-                "评审先动：先查评审，再信质量告警。",
-            ),
+            "Evidence of every alarm in percent of its threshold. Retrieval first: the index or"
+            " the traffic changed. Quality first: the prompt or the model. The judge first:"
+            " trust no quality alarm before the judge is checked.",
+            "各告警的证据，占告警阈值的百分比。检索先动：索引或流量变了；质量先动：提示词或模型；"
+            "评审先动：先查评审，再信质量告警。",
             (
                 # Beyond the threshold the number says nothing more; a logarithmic axis has no 0.
                 f"clamp({EVIDENCE} / on (service) group_left () {THRESHOLD}, 0.001, 2)",
@@ -385,10 +372,8 @@ INVESTIGATE = board(
         ),
         stat(
             Words("Since when is which alarm raised?", "哪些告警，从何时起？"),
-            Words(
-                "Each alarm that is raised, and since when.",
-                "每个正在活动的告警，以及自何时起活动。",
-            ),
+            "Each alarm that is raised, and since when.",
+            "每个正在活动的告警，以及自何时起活动。",
             RAISED_SINCE,
             unit="dateTimeAsLocalNoDateIfToday",
             legend="{{service}} · {{signal}} · {{judge}}",
@@ -398,12 +383,10 @@ INVESTIGATE = board(
         ),
         stat(
             Words("What does the incident say?", "事件报告怎么说？"),
-            Words(
-                "A click opens the newest incident on the service's own page: since when, because"
-                " of what, the worst answers. Services whose server.ui_url is set.",
-                "点击打开该服务页面上最新的事件报告：自何时起、原因、最差的回答。"
-                "仅含设置了 server.ui_url 的服务。",
-            ),
+            "A click opens the newest incident on the service's own page: since when, because"
+            " of what, the worst answers. Services whose server.ui_url is set.",
+            "点击打开该服务页面上最新的事件报告：自何时起、原因、最差的回答。"
+            "仅含设置了 server.ui_url 的服务。",
             f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}})",
             unit="none",
             defaults={
@@ -419,13 +402,11 @@ INVESTIGATE = board(
         for_each(
             heatmap(
                 Words("How are scores distributed: $evaluator?", "分数如何分布：$evaluator？"),
-                Words(
-                    "A second cloud at the bottom: something happened to some answers. A slow slide"
-                    " of the whole cloud: drift. Each diamond is one answer: a click opens its"
-                    " trace.",
-                    "底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。"
-                    "每个菱形是一条回答：点击打开链路。",
-                ),
+                "A second cloud at the bottom: something happened to some answers. A slow slide"
+                " of the whole cloud: drift. Each diamond is one answer: a click opens its"
+                " trace.",
+                "底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。"
+                "每个菱形是一条回答：点击打开链路。",
                 "sum by (le) (increase(ragmonitor_score_bucket"
                 f'{{{JUDGED}, evaluator="$evaluator"}}{RATE}))',
                 unit="percentunit",
@@ -434,14 +415,12 @@ INVESTIGATE = board(
         ),
         stacked(
             Words("What went wrong with them?", "它们出了什么问题？"),
-            Words(
-                "Share of judged answers by diagnosis. retrieval_miss, refusal: look at the index;"
-                " unsupported_addition, contradiction, ignored_context: at the prompt and the"
-                " model; wrong_refusal: at the system prompt; off_topic: at the routing.",
-                "被评审回答中各诊断的占比。retrieval_miss、refusal：查索引；unsupported_addition、"
-                "contradiction、ignored_context：查提示词与模型；wrong_refusal：查系统提示词；"
-                "off_topic：查路由。",
-            ),
+            "Share of judged answers by diagnosis. retrieval_miss, refusal: look at the index;"
+            " unsupported_addition, contradiction, ignored_context: at the prompt and the"
+            " model; wrong_refusal: at the system prompt; off_topic: at the routing.",
+            "被评审回答中各诊断的占比。retrieval_miss、refusal：查索引；unsupported_addition、"
+            "contradiction、ignored_context：查提示词与模型；wrong_refusal：查系统提示词；"
+            "off_topic：查路由。",
             (DIAGNOSED, "{{diagnosis}}"),
             width=24,
         ),
@@ -450,12 +429,10 @@ INVESTIGATE = board(
                 Words(
                     "Which group is surely worse, by $dimension?", "哪一组确实更差，按 $dimension？"
                 ),
-                Words(
-                    "The lower end of each group's 95 % interval. One group alone: look at what is"
-                    " special to it. All at once: at what they share.",
-                    "各组幻觉率 95 % 区间的下限。只有一组变差：看它特有的东西；"
-                    "全部变差：看它们共有的。",
-                ),
+                "The lower end of each group's 95 % interval. One group alone: look at what is"
+                " special to it. All at once: at what they share.",
+                "各组幻觉率 95 % 区间的下限。只有一组变差：看它特有的东西；"
+                "全部变差：看它们共有的。",
                 (
                     shown(
                         "ragmonitor_group_hallucination_rate_bound",
@@ -473,12 +450,10 @@ INVESTIGATE = board(
         Words("Retrieval, time, money", "检索、耗时、费用"),
         lines(
             Words("Is retrieval empty or weak?", "检索为空或变弱吗？"),
-            Words(
-                "Share of questions for which nothing was found, or whose best chunk was weaker"
-                " than usual. Empty: index or filter. Weak: the embedding, or new questions.",
-                "没有检索到、或最好的片段比平时更弱的问题占比。"
-                "空：索引或过滤条件；弱：向量模型，或新的问题。",
-            ),
+            "Share of questions for which nothing was found, or whose best chunk was weaker"
+            " than usual. Empty: index or filter. Weak: the embedding, or new questions.",
+            "没有检索到、或最好的片段比平时更弱的问题占比。"
+            "空：索引或过滤条件；弱：向量模型，或新的问题。",
             (
                 shown("ragmonitor_empty_retrieval_ratio", OF_ALL),
                 Words("{{service}} · empty", "{{service}} · 空检索"),
@@ -490,12 +465,10 @@ INVESTIGATE = board(
         ),
         lines(
             Words("How long do answers take?", "回答要多久？"),
-            Words(
-                "From the question to the last token: half, and 95 % took at most this long. Dots"
-                " are single interactions: a click opens the trace, where the slow step shows.",
-                "从提问到最后一个 Token：一半以及 95 % 不超过此值。圆点是单次交互：点击打开链路，"
-                "查看慢在哪一步。",
-            ),
+            "From the question to the last token: half, and 95 % took at most this long. Dots"
+            " are single interactions: a click opens the trace, where the slow step shows.",
+            "从提问到最后一个 Token：一半以及 95 % 不超过此值。圆点是单次交互：点击打开链路，"
+            "查看慢在哪一步。",
             (SECONDS % "0.5", "{{service}} · p50"),
             (SECONDS % "0.95", "{{service}} · p95"),
             unit="s",
@@ -503,11 +476,9 @@ INVESTIGATE = board(
         ),
         lines(
             Words("What does a good answer cost?", "一条合格回答花多少钱？"),
-            Words(
-                "What an answer costs, divided by the share without hallucination: a cheaper model"
-                " whose answers are worse may be dearer.",
-                "每条回答的费用除以没有幻觉的回答占比：更便宜但更差的模型可能更贵。",
-            ),
+            "What an answer costs, divided by the share without hallucination: a cheaper model"
+            " whose answers are worse may be dearer.",
+            "每条回答的费用除以没有幻觉的回答占比：更便宜但更差的模型可能更贵。",
             alone(
                 f"{ANSWER_COST} / (1 - max by (service)"
                 f" (ragmonitor_hallucination_rate{{{WINDOWED}}}))"
@@ -517,13 +488,11 @@ INVESTIGATE = board(
         ),
         lines(
             Words("Are golden questions answered correctly?", "参考问题答对了吗？"),
-            Words(
-                "Correctness and context recall of the golden questions, and how many were"
-                " answered. Recall first is the retriever or the index; correctness"
-                " alone is prompt or model.",
-                "参考问题的正确性、上下文召回率与可用率。"
-                "召回率先降：检索或索引；仅正确性下降：提示词或模型。",
-            ),
+            "Correctness and context recall of the golden questions, and how many were"
+            " answered. Recall first is the retriever or the index; correctness"
+            " alone is prompt or model.",
+            "参考问题的正确性、上下文召回率与可用率。"
+            "召回率先降：检索或索引；仅正确性下降：提示词或模型。",
             (
                 shown("ragmonitor_golden_score", GOLDEN, "service, evaluator"),
                 "{{service}} · {{evaluator}}",
@@ -557,23 +526,19 @@ BUDGETS = " or ".join(
 PIPELINE = board(
     "pipeline",
     Words("ragmonitor / Pipeline", "ragmonitor / 流水线"),
-    Words(
-        "Does the monitor itself work: judge, budget, queue, delivery?",
-        "监控器自身是否正常：评审、预算、队列、送达？",
-    ),
+    "Does the monitor itself work: judge, budget, queue, delivery?",
+    "监控器自身是否正常：评审、预算、队列、送达？",
     row(
         Words("The judge", "评审"),
         stacked(
             Words("Why have answers no score?", "回答为什么没有分数？"),
-            Words(
-                "Evaluations without a score by cause, per minute; those not sampled are left out."
-                " refusal and no_claims are normal; judge_error, judge_timeout and unreadable ask"
-                " for a look at the judge, over_budget for a larger budget, capture_incomplete for"
-                " a look at the integration.",
-                "每分钟未评分的次数，按原因（不含未抽中）。refusal 与 no_claims 属正常；"
-                "judge_error、judge_timeout、unreadable 请查看评审；over_budget 说明预算不足；"
-                "capture_incomplete 请检查集成。",
-            ),
+            "Evaluations without a score by cause, per minute; those not sampled are left out."
+            " refusal and no_claims are normal; judge_error, judge_timeout and unreadable ask"
+            " for a look at the judge, over_budget for a larger budget, capture_incomplete for"
+            " a look at the integration.",
+            "每分钟未评分的次数，按原因（不含未抽中）。refusal 与 no_claims 属正常；"
+            "judge_error、judge_timeout、unreadable 请查看评审；over_budget 说明预算不足；"
+            "capture_incomplete 请检查集成。",
             (
                 per_minute(
                     "ragmonitor_evaluations_total",
@@ -587,11 +552,9 @@ PIPELINE = board(
         ),
         lines(
             Words("How many answers are judged?", "评审了多少回答？"),
-            Words(
-                "Inclusion probability of a usual answer, drawn answers without a verdict, and"
-                " answers that had no chance of being judged.",
-                "通常一条回答被抽中的概率、抽中却没有结论的占比、没有机会被评审的占比。",
-            ),
+            "Inclusion probability of a usual answer, drawn answers without a verdict, and"
+            " answers that had no chance of being judged.",
+            "通常一条回答被抽中的概率、抽中却没有结论的占比、没有机会被评审的占比。",
             (
                 shown("ragmonitor_judge_sampling_rate", JUDGED),
                 Words("{{service}} · drawn", "{{service}} · 抽样比例"),
@@ -608,12 +571,10 @@ PIPELINE = board(
         ),
         lines(
             Words("How much of the budget is spent?", "预算用了多少？"),
-            Words(
-                "What judging cost in the last hour and day as a share of its limits. At 100 %"
-                " judging pauses and intervals widen: raise the budget, or sample less.",
-                "最近一小时与一天的评审花费占限额的比例。到 100 % 时评审暂停、区间变宽：提高预算，"
-                "或降低抽样。",
-            ),
+            "What judging cost in the last hour and day as a share of its limits. At 100 %"
+            " judging pauses and intervals widen: raise the budget, or sample less.",
+            "最近一小时与一天的评审花费占限额的比例。到 100 % 时评审暂停、区间变宽：提高预算，"
+            "或降低抽样。",
             (BUDGETS, Words("{{unit}} per {{per}}", "{{unit}} / {{per}}")),
             custom={"thresholdsStyle": {"mode": "dashed"}},
             thresholds=((None, GREEN), (0.8, ORANGE), (1, RED)),
@@ -622,21 +583,17 @@ PIPELINE = board(
         ),
         lines(
             Words("Does the judge still judge as it did?", "评审的标准变了吗？"),
-            Words(
-                "Share of the reference answers on which the judge's verdict has changed. A rise:"
-                " trust no quality alarm before the judge is checked.",
-                "评审对参考样例改变结论的比例。上升：先查评审，再信质量告警。",
-            ),
+            "Share of the reference answers on which the judge's verdict has changed. A rise:"
+            " trust no quality alarm before the judge is checked.",
+            "评审对参考样例改变结论的比例。上升：先查评审，再信质量告警。",
             alone(shown("ragmonitor_anchor_flip_rate", JUDGED)),
             empty=Words("No reference answers yet", "还没有参考样例"),
         ),
         lines(
             Words("How many answers wait?", "多少回答在等待？"),
-            Words(
-                "Answers in the queue of a process, and on a stream. A rise that does not end:"
-                " more is asked than is scored.",
-                "进程队列与流中等待的回答。持续上升：提问快于打分。",
-            ),
+            "Answers in the queue of a process, and on a stream. A rise that does not end:"
+            " more is asked than is scored.",
+            "进程队列与流中等待的回答。持续上升：提问快于打分。",
             (
                 f"sum by (service) (ragmonitor_queue_depth{{{SERVICE}}})",
                 Words("{{service}} · queue", "{{service}} · 队列"),
@@ -652,24 +609,20 @@ PIPELINE = board(
         Words("What is lost", "丢失了什么"),
         lines(
             Words("What was dropped in the last hour?", "最近一小时丢弃了什么？"),
-            Words(
-                "Answers and deliveries that were lost, by reason. queue_full: too slow; otlp_,"
-                " phoenix_, langfuse_, jsonl_: the destination.",
-                "丢失的回答与未送达的内容，按原因。queue_full：太慢；otlp_、phoenix_、langfuse_、"
-                "jsonl_：目的地的问题。",
-            ),
+            "Answers and deliveries that were lost, by reason. queue_full: too slow; otlp_,"
+            " phoenix_, langfuse_, jsonl_: the destination.",
+            "丢失的回答与未送达的内容，按原因。queue_full：太慢；otlp_、phoenix_、langfuse_、"
+            "jsonl_：目的地的问题。",
             (gained("ragmonitor_dropped", "reason"), "{{service}} · {{reason}}"),
             unit="short",
             empty=Words("Nothing", "没有"),
         ),
         lines(
             Words("Did the monitor itself fail?", "监控器自身出错了吗？"),
-            Words(
-                "Errors of the monitoring by stage, in the last hour. The application does not"
-                " notice; its log, logger ragmonitor, has the first of each kind.",
-                "最近一小时监控自身的错误，按阶段。应用不受影响；"
-                "日志（logger ragmonitor）写有每种的第一条。",
-            ),
+            "Errors of the monitoring by stage, in the last hour. The application does not"
+            " notice; its log, logger ragmonitor, has the first of each kind.",
+            "最近一小时监控自身的错误，按阶段。应用不受影响；"
+            "日志（logger ragmonitor）写有每种的第一条。",
             (gained("ragmonitor_internal_errors", "stage"), "{{service}} · {{stage}}"),
             unit="short",
             empty=Words("No errors", "没有错误"),

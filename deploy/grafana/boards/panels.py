@@ -63,7 +63,8 @@ def uid_of(name: str) -> Words:
 def panel(
     kind: str,
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     queries: Sequence[Query],
     *,
     width: int = 12,
@@ -80,6 +81,7 @@ def panel(
         kind: Grafana's name of it.
         title: The question that it answers.
         description: What it shows, and what to do about it.
+        chinese: The same in Chinese.
         queries: What Prometheus is asked.
         width: Of 24 columns.
         height: In rows of the grid.
@@ -106,7 +108,7 @@ def panel(
     return {
         "type": kind,
         "title": title,
-        "description": description,
+        "description": Words(description, chinese),
         "datasource": SOURCE,
         "gridPos": {"w": width, "h": height},
         "targets": targets,
@@ -129,7 +131,8 @@ def override(matcher: str, name: Text, **properties: Any) -> Json:
 
 def lines(
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     *queries: Query,
     unit: str = "percentunit",
     empty: Words | None = None,
@@ -143,6 +146,7 @@ def lines(
     Args:
         title: The question that it answers.
         description: What it shows, and what to do about it.
+        chinese: The same in Chinese.
         queries: What Prometheus is asked.
         unit: Of the values.
         empty: Shown where nothing was found, for what not every service has.
@@ -158,6 +162,7 @@ def lines(
         "timeseries",
         title,
         description,
+        chinese,
         queries,
         target={"range": True, "exemplar": exemplars},
         defaults=defaults | ({} if empty is None else {"noValue": empty}),
@@ -166,15 +171,16 @@ def lines(
     )
 
 
-def stacked(title: Words, description: Words, *queries: Query, **others: Any) -> Json:
+def stacked(title: Words, description: str, chinese: str, *queries: Query, **others: Any) -> Json:
     """Return a panel of areas that lie on each other."""
     custom = {"fillOpacity": 60, "stacking": {"mode": "normal", "group": "A"}}
-    return lines(title, description, *queries, custom=custom, **others)
+    return lines(title, description, chinese, *queries, custom=custom, **others)
 
 
 def stat(
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     expr: str,
     *,
     unit: str,
@@ -187,6 +193,7 @@ def stat(
     Args:
         title: The question that it answers.
         description: What it shows, and what to do about it.
+        chinese: The same in Chinese.
         expr: What Prometheus is asked.
         unit: Of the values.
         legend: The name of a value.
@@ -198,6 +205,7 @@ def stat(
         "stat",
         title,
         description,
+        chinese,
         [(expr, legend)],
         target={"instant": True, "range": False},
         defaults={"unit": unit, "decimals": 0, **(defaults or {})},
@@ -206,12 +214,15 @@ def stat(
     )
 
 
-def heatmap(title: Words, description: Words, expr: str, *, unit: str, **others: Any) -> Json:
+def heatmap(
+    title: Words, description: str, chinese: str, expr: str, *, unit: str, **others: Any
+) -> Json:
     """Return a panel of a histogram over time, with its exemplars."""
     return panel(
         "heatmap",
         title,
         description,
+        chinese,
         [(expr, "{{le}}")],
         target={"range": True, "exemplar": True, "format": "heatmap"},
         defaults={"unit": unit},
@@ -308,7 +319,8 @@ def annotation(name: Words, expr: str, title: Words, color: str, *, is_time: boo
 def board(
     name: str,
     title: Words,
-    description: Words,
+    description: str,
+    chinese: str,
     *rows: list[Json],
     since: str,
     variables: Sequence[Json],
@@ -320,6 +332,7 @@ def board(
         name: Of which its id is made.
         title: Its title.
         description: What it is for.
+        chinese: The same in Chinese.
         rows: Headings with their panels.
         since: Where the time range begins, as Grafana writes it: `now-24h`.
         variables: What the reader may choose.
@@ -339,7 +352,7 @@ def board(
     return {
         "uid": uid,
         "title": title,
-        "description": description,
+        "description": Words(description, chinese),
         "tags": tags,
         "schemaVersion": 41,
         "timezone": "browser",

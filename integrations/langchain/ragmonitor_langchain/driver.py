@@ -86,31 +86,6 @@ class FunctionRetriever(BaseRetriever):
         ]
 
 
-class LangChainApplication:
-    """A RAG application of LangChain's own parts: retriever, prompt, model, parser."""
-
-    def __init__(self, retriever: BaseRetriever, prompt: str, model: BaseChatModel) -> None:
-        self._chain: Runnable[str, str] = (
-            {"context": retriever | _joined, "question": RunnablePassthrough()}
-            | ChatPromptTemplate.from_template(prompt)
-            | model
-            | StrOutputParser()
-        )
-        self.attributes: Mapping[str, str] = {}
-
-    def ask(self, query: str) -> str:
-        """Return the answer."""
-        return self._chain.invoke(query, config={"metadata": dict(self.attributes)})
-
-    def stream(self, query: str) -> Iterator[str]:
-        """Return the answer in pieces."""
-        return self._chain.stream(query, config={"metadata": dict(self.attributes)})
-
-    async def aask(self, query: str) -> str:
-        """Return the answer."""
-        return await self._chain.ainvoke(query, config={"metadata": dict(self.attributes)})
-
-
 def _joined(documents: list[Document]) -> str:
     return "\n\n".join(document.page_content for document in documents)
 
@@ -127,13 +102,23 @@ class LangChainDriver:
         search: Callable[[str], Sequence[Chunk]],
         prompt: str,
         respond: Callable[[str], str],
-    ) -> LangChainApplication:
-        """Return an application of a retriever, a prompt and a model.
+    ) -> Callable[[str, Mapping[str, str]], Iterator[str]]:
+        """Return an application of LangChain's own parts: retriever, prompt, model, parser.
+
+        It gives the answer to a question in pieces, and hands attributes on as metadata.
 
         Args:
             search: From a question to chunks, best first.
             prompt: Template with `{context}` and `{question}`.
             respond: From the prompt's text to the model's reply.
         """
-        model = AnsweringModel(respond=respond, model="demo")
-        return LangChainApplication(FunctionRetriever(search=search), prompt, model)
+        chain: Runnable[str, str] = (
+            {
+                "context": FunctionRetriever(search=search) | _joined,
+                "question": RunnablePassthrough(),
+            }
+            | ChatPromptTemplate.from_template(prompt)
+            | AnsweringModel(respond=respond, model="demo")
+            | StrOutputParser()
+        )
+        return lambda query, attributes: chain.stream(query, config={"metadata": dict(attributes)})

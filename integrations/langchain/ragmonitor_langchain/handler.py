@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
-from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
@@ -54,16 +53,13 @@ _EACH = "RunnableEach<"
 """The beginning of the name of `chain.map()`."""
 
 _lock = ForkSafeLock()
-_handlers: WeakValueDictionary[int, RagMonitorHandler] = WeakValueDictionary()
-"""The handlers by the monitor's id. A handler holds its monitor, so no id here can have been used
-again."""
 
 
 class RagMonitorHandler(BaseCallbackHandler):
     """Observes the calls it is given to: `chain.invoke(x, {"callbacks": [handler]})`.
 
-    There is one handler per monitor, however often it is asked for: LangChain keeps an object out
-    that it already holds, and so a call is counted once even if `instrument` is on as well.
+    The handlers of one monitor are equal: LangChain keeps out what equals a handler that it already
+    holds, and so a call is counted once even if `instrument` is on as well.
     """
 
     raise_error = False
@@ -77,20 +73,8 @@ class RagMonitorHandler(BaseCallbackHandler):
     ignore_retry = True
     ignore_custom_event = True
 
-    def __new__(cls, monitor: Monitor) -> Self:
-        """Return this monitor's handler."""
-        with _lock:
-            handler = _handlers.get(id(monitor))
-            if not isinstance(handler, cls):
-                handler = super().__new__(cls)
-                handler._attach(monitor)
-                _handlers[id(monitor)] = handler
-            return handler
-
     def __init__(self, monitor: Monitor) -> None:
-        """Do nothing: `__new__` has done it, and this is called each time it is asked for."""
-
-    def _attach(self, monitor: Monitor) -> None:
+        """Report to this monitor."""
         super().__init__()
         self.monitor = monitor
         recorder = monitor.recorder(LangChainTranslator())
@@ -101,6 +85,12 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._ended = recorder.ended
         self._is_open = recorder.is_open
         self.recorder = recorder
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RagMonitorHandler) and other.recorder is self.recorder
+
+    def __hash__(self) -> int:
+        return hash(self.recorder)
 
     def __copy__(self) -> Self:
         return self
@@ -120,7 +110,6 @@ class RagMonitorHandler(BaseCallbackHandler):
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
         name: str | None = None,
-        run_type: str | None = None,
         defers_inputs: Any = _ABSENT,
         **_: Any,
     ) -> None:
@@ -262,24 +251,9 @@ class RagMonitorHandler(BaseCallbackHandler):
     # --- models -----------------------------------------------------------------------------
 
     def on_chat_model_start(
-        self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **event: Any
-    ) -> None:
-        """Note that a chat model is asked."""
-        with _capture:
-            # A copy: agents append to the list that they asked with.
-            self._model_started(serialized, [*messages[0]] if messages else None, **event)
-
-    def on_llm_start(
-        self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
-    ) -> None:
-        """Note that a completion model is asked."""
-        with _capture:
-            self._model_started(serialized, prompts, **event)
-
-    def _model_started(
         self,
         serialized: dict[str, Any] | None,
-        asked: Sequence[BaseMessage] | Sequence[str] | None,
+        messages: Sequence[Sequence[BaseMessage] | Sequence[str]],
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
@@ -289,14 +263,23 @@ class RagMonitorHandler(BaseCallbackHandler):
         invocation_params: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        self._started(
-            _key(run_id),
-            _key(parent_run_id),
-            "model",
-            name or _name_in(serialized),
-            asked,
-            (tags, metadata, invocation_params),
-        )
+        """Note that a model is asked."""
+        with _capture:
+            self._started(
+                _key(run_id),
+                _key(parent_run_id),
+                "model",
+                name or _name_in(serialized),
+                # A copy: agents append to the list that they asked with.
+                [*messages[0]] if messages else None,
+                (tags, metadata, invocation_params),
+            )
+
+    def on_llm_start(
+        self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
+    ) -> None:
+        """Note that a completion model is asked."""
+        self.on_chat_model_start(serialized, [prompts], **event)
 
     def on_llm_new_token(
         self,
@@ -456,18 +439,17 @@ def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandle
     """
     global _installed  # noqa: PLW0603 - LangChain's hooks are global too
     handler = RagMonitorHandler(monitor)
-    handler.run_inline = run_inline
     with _lock:
-        on_already = _installed is not None and _installed.get() is handler
-        if on_already:
-            return handler
-        _remove_hook()
-        # A default is seen by all threads and tasks, a set value only by its own context.
-        hook: ContextVar[Any] = ContextVar("ragmonitor_langchain", default=handler)
-        register_configure_hook(hook, inheritable=True)
-        _installed = hook
-        watch_stores(handler.recorder)
-    return handler
+        installed = None if _installed is None else _installed.get()
+        if installed != handler:
+            _remove_hook()
+            # A default is seen by all threads and tasks, a set value only by its own context.
+            _installed = ContextVar("ragmonitor_langchain", default=handler)
+            register_configure_hook(_installed, inheritable=True)
+            watch_stores(handler.recorder)
+            installed = handler
+        installed.run_inline = run_inline
+        return installed
 
 
 def uninstrument() -> None:

@@ -32,17 +32,12 @@ def application(driver: Any) -> Any:
 
 
 def test_the_application_answers_from_its_documents(monitor: Any, application: Any) -> None:
-    """What was found reaches the model, and the record."""
-    assert application.ask("what is blue?") == "blue, indeed"
+    """In pieces, which are the answer together; what was found reaches the model and the record."""
+    pieces = list(application("what is blue?", {"route": "help"}))
+    assert [piece for piece in pieces if piece] == ["blue, ", "indeed"]
     i = monitor.only
     assert (i.query, i.answer, [*i.chunks]) == ("what is blue?", "blue, indeed", CHUNKS)
-
-
-def test_the_application_streams(monitor: Any, application: Any) -> None:
-    """In pieces, which are the answer together, with token usage."""
-    pieces = list(application.stream("what is blue?"))
-    assert [piece for piece in pieces if piece] == ["blue, ", "indeed"]
-    assert (monitor.only.answer, monitor.only.usage.output_tokens) == ("blue, indeed", 2)
+    assert (i.attributes["route"], i.usage.output_tokens) == ("help", 2)
 
 
 def test_the_command_line_finds_it() -> None:

@@ -381,9 +381,12 @@ async def test_no_other_ending_is_scored(ending: Ending) -> None:
 
 
 @pytest.mark.parametrize("build", APPS.values(), ids=APPS.keys())
-def test_a_stream_that_is_held_open_ages_out(listening: Any, build: Build) -> None:
+def test_a_stream_that_is_held_open_ages_out(
+    listening: Any, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is partial by then; what comes afterwards changes nothing."""
-    with listening(open_run_age_s=0) as monitor:
+    monkeypatch.setattr("ragmonitor.capture.recorder.OPEN_RUN_AGE_S", 0)
+    with listening() as monitor:
         instrument(monitor)
         app = build()
         stream = app.stream()

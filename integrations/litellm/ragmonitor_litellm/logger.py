@@ -81,7 +81,7 @@ class RagMonitorLogger(CustomLogger):
         # class has the same plain attributes.
         self.key = f"ragmonitor-{id(self):x}"
         self.monitor: Monitor | None = None
-        self._recorder: Recorder | None = None
+        self._recorder: Recorder  # if it is on
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
             self.monitor = Monitor() if monitor is None else monitor
@@ -96,7 +96,7 @@ class RagMonitorLogger(CustomLogger):
         """Note that a request is about to leave; in the caller's own thread or task."""
         with _capture:
             earlier = kwargs.get(self.key, _UNSEEN)
-            if earlier is _UNSEEN or (earlier is not None and not self._is_open(earlier)):
+            if earlier is _UNSEEN or (earlier and not self._recorder.is_open(earlier.run_id)):
                 self._begin(kwargs, messages)
 
     def log_success_event(
@@ -146,7 +146,7 @@ class RagMonitorLogger(CustomLogger):
         metadata = metadata_of(params)
         own = first_marked(metadata)
         recorder = self._recorder
-        if own is False or recorder is None:
+        if own is False:
             return None
         is_in_scope = recorder.scope() is not None
         if not is_in_scope and own is None and self.extract is None:
@@ -194,8 +194,6 @@ class RagMonitorLogger(CustomLogger):
         first_ns: int = 0,
     ) -> None:
         recorder, at_ns = self._recorder, _nanoseconds(end_time)
-        if recorder is None:
-            return
         status: Literal["ok", "error"] = "error" if error else "ok"
         is_redacted = reply is not None and reply.text == REDACTED
         recorder.ended(
@@ -206,9 +204,6 @@ class RagMonitorLogger(CustomLogger):
             recorder.forget(call.run_id)  # its texts must not be seen, or it asked for a tool
         else:
             recorder.ended(call.run_id, reply, status=status, error=error, at_ns=at_ns)
-
-    def _is_open(self, call: Call) -> bool:
-        return self._recorder is not None and self._recorder.is_open(call.run_id)
 
 
 def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMonitorLogger:

@@ -264,10 +264,10 @@ def small(server):
     watched.monitor.close()
 
 
-def test_open_calls_are_bounded_and_what_makes_room_is_counted(small):
+def test_open_calls_are_bounded_and_what_makes_room_is_counted(small, monkeypatch):
     """A call that never ends leaves as a partial one, a root and a request for each."""
     logger = RagMonitorLogger(small.monitor)
-    small.recorder._max_open_runs, small.recorder._forgotten_at_once = 100, 1
+    monkeypatch.setattr("ragmonitor.capture.recorder.MAX_OPEN_RUNS", 100)
     held = []
     for n in range(140):
         told = {

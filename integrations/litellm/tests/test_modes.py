@@ -18,15 +18,15 @@ async def test_the_times_are_those_of_the_call(watched, way):
     assert interaction.started_ns <= after_ns
 
 
-def test_a_stream_that_is_held_unread_is_given_up(server, story):
-    """A sweep ends what is older than the setting says."""
+def test_a_stream_that_is_held_unread_is_given_up(server, story, monkeypatch):
+    """A sweep ends what is open for too long."""
     from ragmonitor_litellm import from_template, instrument, uninstrument
 
     watched = story.Watched(server)
     instrument(watched.monitor, extract=from_template(story.TEMPLATE))
     try:
         pieces = litellm.completion(**watched.call, stream=True)
-        watched.recorder._open_run_age_ns = 1_000
+        monkeypatch.setattr("ragmonitor.capture.recorder.OPEN_RUN_AGE_S", 1e-6)
         next(pieces)
         watched.recorder.sweep()
         assert watched.only.status == "partial"

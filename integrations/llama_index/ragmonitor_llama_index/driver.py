@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
-from llama_index.core.base.response.schema import Response, StreamingResponse
+from llama_index.core.base.response.schema import StreamingResponse
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.prompt_helper import ChatPromptHelper, PromptHelper
 from llama_index.core.llms import CustomLLM
@@ -76,59 +76,6 @@ class _FunctionRetriever(BaseRetriever):
         ]
 
 
-def _engine(
-    retriever: BaseRetriever,
-    llm: _ScriptedLLM,
-    *,
-    template: PromptTemplate | None = None,
-    streaming: bool = False,
-) -> RetrieverQueryEngine:
-    callbacks = CallbackManager([])
-    synthesizer = CompactAndRefine(
-        llm=llm,
-        callback_manager=callbacks,
-        text_qa_template=template,
-        prompt_helper=PromptHelper(context_window=_WINDOW, tokenizer=str.split),
-        chat_prompt_helper=ChatPromptHelper(context_window=_WINDOW, tokenizer=str.split),
-        streaming=streaming,
-    )
-    return RetrieverQueryEngine(
-        retriever=retriever, response_synthesizer=synthesizer, callback_manager=callbacks
-    )
-
-
-def _text(response: object) -> str:
-    return (response.response or "") if isinstance(response, Response) else str(response)
-
-
-class LlamaIndexApplication:
-    """A RAG application of LlamaIndex's own parts: retriever, synthesizer, query engine."""
-
-    def __init__(
-        self, retriever: BaseRetriever, llm: _ScriptedLLM, template: PromptTemplate
-    ) -> None:
-        self.attributes: Mapping[str, str] = {}
-        self._engine = _engine(retriever, llm, template=template)
-        self._streaming = _engine(retriever, llm, template=template, streaming=True)
-
-    def ask(self, query: str) -> str:
-        """Return the answer."""
-        with instrument_tags(dict(self.attributes)):
-            return _text(self._engine.query(query))
-
-    def stream(self, query: str) -> Iterator[str]:
-        """Yield the answer piece by piece."""
-        with instrument_tags(dict(self.attributes)):
-            response = self._streaming.query(query)
-            if isinstance(response, StreamingResponse):
-                yield from response.response_gen
-
-    async def aask(self, query: str) -> str:
-        """Return the answer, asynchronously."""
-        with instrument_tags(dict(self.attributes)):
-            return _text(await self._engine.aquery(query))
-
-
 class LlamaIndexDriver:
     """Drives LlamaIndex for `ragmonitor demo`."""
 
@@ -141,16 +88,38 @@ class LlamaIndexDriver:
         search: Callable[[str], Sequence[Chunk]],
         prompt: str,
         respond: Callable[[str], str],
-    ) -> LlamaIndexApplication:
-        """Return an application of a retriever, a prompt and a model.
+    ) -> Callable[[str, Mapping[str, str]], Iterator[str]]:
+        """Return an application of LlamaIndex's own parts: retriever, synthesizer, query engine.
+
+        It gives the answer to a question in pieces, and hands attributes on as tags.
 
         Args:
             search: From a question to chunks, best first.
             prompt: Contains {context} and {question}.
             respond: The model: from the whole prompt to its reply.
         """
+        callbacks = CallbackManager([])
         template = PromptTemplate(
             prompt, template_var_mappings={"context_str": "context", "query_str": "question"}
         )
-        llm = _ScriptedLLM(respond=respond, callback_manager=CallbackManager([]))
-        return LlamaIndexApplication(_FunctionRetriever(search), llm, template)
+        synthesizer = CompactAndRefine(
+            llm=_ScriptedLLM(respond=respond, callback_manager=callbacks),
+            callback_manager=callbacks,
+            text_qa_template=template,
+            prompt_helper=PromptHelper(context_window=_WINDOW, tokenizer=str.split),
+            chat_prompt_helper=ChatPromptHelper(context_window=_WINDOW, tokenizer=str.split),
+            streaming=True,
+        )
+        engine = RetrieverQueryEngine(
+            retriever=_FunctionRetriever(search),
+            response_synthesizer=synthesizer,
+            callback_manager=callbacks,
+        )
+
+        def ask(query: str, attributes: Mapping[str, str]) -> Iterator[str]:
+            with instrument_tags(dict(attributes)):
+                response = engine.query(query)
+                if isinstance(response, StreamingResponse):
+                    yield from response.response_gen
+
+        return ask

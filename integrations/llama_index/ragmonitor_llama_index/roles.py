@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -63,9 +64,6 @@ _ROLES: tuple[tuple[type, tuple[str, ...], Role], ...] = (
     (LLM, ("apredict", "astructured_predict"), Role.ASKING),
 )
 
-_MAX_KNOWN = 4096
-_known: dict[tuple[type, str], Role] = {}
-
 UUID_LENGTH = 37
 """The length of the end of a span id: a dash and a UUID; before it stands `Class.method`."""
 
@@ -75,20 +73,15 @@ def role_of(id_: str, instance: Any) -> Role:
 
     By class and not by name alone: an application's own `Agent.run` need not be a workflow.
     """
-    key = (type(instance), id_[:-UUID_LENGTH])
-    role = _known.get(key)
-    return _classified(key) if role is None else role
+    kind = type(instance)
+    return _classified(kind, id_[:-UUID_LENGTH])  # type: ignore[arg-type]  # a class has a hash
 
 
-def _classified(key: tuple[type, str]) -> Role:
-    kind, called = key
+@lru_cache(maxsize=4096)
+def _classified(kind: type, called: str) -> Role:
     method = called.rpartition(".")[2]
-    role = next(
-        (r for base, names, r in _ROLES if method in names and issubclass(kind, base)), None
-    )
-    if len(_known) >= _MAX_KNOWN:  # classes made in a loop
-        _known.clear()
-    return _known.setdefault(key, Role.OTHER if role is None else role)
+    roles = (r for base, names, r in _ROLES if method in names and issubclass(kind, base))
+    return next(roles, Role.OTHER)
 
 
 def reranks(arguments: Mapping[str, Any]) -> bool:

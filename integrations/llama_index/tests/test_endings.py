@@ -257,9 +257,12 @@ async def test_the_end_of_a_stream_is_the_interactions(
     assert interaction.not_shown == ()
 
 
-def test_a_stream_never_read_but_held_is_given_up_by_the_sweep() -> None:
+def test_a_stream_never_read_but_held_is_given_up_by_the_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It ages out as partial, with its chunks and no answer; the application may still read it."""
-    monitor = FakeMonitor(open_run_age_s=0)
+    monkeypatch.setattr("ragmonitor.capture.recorder.OPEN_RUN_AGE_S", 0)
+    monitor = FakeMonitor()
     recorder = monitor.recorder(LlamaIndexTranslator())
     instrument(monitor)  # type: ignore[arg-type]
     response = _stream(Parts(monitor=monitor, streaming=True))
@@ -272,9 +275,12 @@ def test_a_stream_never_read_but_held_is_given_up_by_the_sweep() -> None:
     uninstrument()
 
 
-def test_a_models_stream_never_read_in_a_block_is_given_up_by_the_sweep() -> None:
+def test_a_models_stream_never_read_in_a_block_is_given_up_by_the_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The block waits for it no longer than for any other run."""
-    monitor = FakeMonitor(open_run_age_s=0)
+    monkeypatch.setattr("ragmonitor.capture.recorder.OPEN_RUN_AGE_S", 0)
+    monitor = FakeMonitor()
     recorder = monitor.recorder(LlamaIndexTranslator())
     instrument(monitor)  # type: ignore[arg-type]
     parts = Parts(monitor=monitor)

@@ -17,7 +17,6 @@ from opentelemetry.trace import format_trace_id
 from ragmonitor.capture.assembly import FinishedRuns, Translator
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
@@ -56,9 +55,8 @@ class FinishedTree(FinishedRuns):
         """
         self.root = root
         self.steps = steps
-        self.ancestry = Ancestry(parents)
-        self.by_id = {step.span.span_id: step for step in steps}
-        step = self.by_id.get(root.span_id)
+        by_id = {step.span.span_id: step for step in steps}
+        step = by_id.get(root.span_id)
         run = Root(
             format_trace_id(root.context.trace_id) + root.span_id,
             None,
@@ -76,7 +74,7 @@ class FinishedTree(FinishedRuns):
         super().__init__(run, self._steps)
         runs: dict[str, Run] = {root.span_id: run}
         for span_id in parents:  # from the outside in
-            each = self.by_id.get(span_id)
+            each = by_id.get(span_id)
             if each is None or each is step:
                 continue
             above = runs[span_id] = runs.get(parents[span_id], run)
@@ -102,19 +100,13 @@ class FinishedTree(FinishedRuns):
         scopes = (step.span.scope for step in self.steps)
         return {FRAMEWORKS[scope] for scope in scopes if scope in FRAMEWORKS}
 
-    def enclosing(self, step: Step) -> list[Step]:
-        """Return the steps around one, from the inside out."""
-        above = self.ancestry.above(step.span.span_id)
-        return [self.by_id[span_id] for span_id in above if span_id in self.by_id]
-
     def _end(self, root: Root) -> None:
         """Set when and how the interaction ended: a stream's text may come after its root's end.
 
         LangChain ends a root after its model, so that one which had not ended was cut short.
         """
         span, read = self.root, self._steps
-        models = [run for run in root.members if run.is_generation]
-        streams = read.streams
+        models, streams = read.models, read.streams
         root.ended_ns = max(
             [span.ended_ns]
             + [run.ended_ns for run in models if streams]
@@ -142,8 +134,9 @@ def _run(step: Step, above: Run, root: Root, is_retrieval_tool: Callable[[str], 
     run.status, run.error = _ending(span)
     if kind == "retriever" and above.kind == "tool":
         above.retrieved = True
-    elif kind == "tool" and step.documents.complete and step.documents.chunks:
-        run.outputs = step.documents.chunks
+        run.details = above.inputs
+    elif kind == "tool" and step.documents:
+        run.outputs = step.documents
     elif kind == "tool" and is_retrieval_tool(run.name):
         run.outputs = step.answer or None
     waited_s = span.attributes.get(GENAI_FIRST_CHUNK)
@@ -154,7 +147,10 @@ def _run(step: Step, above: Run, root: Root, is_retrieval_tool: Callable[[str], 
 
 
 class _StepTranslator(Translator):
-    """Reads the runs of one tree: every run's `inputs` is its step."""
+    """Reads the runs of one tree: every run's `inputs` is its step.
+
+    A retriever's `details` is the step of the tool that called it.
+    """
 
     def __init__(self, tree: FinishedTree, root: Root) -> None:
         self._tree = tree
@@ -170,31 +166,31 @@ class _StepTranslator(Translator):
         # A graph's span of OpenLLMetry says nothing, the one in it does; a workflow's of GenAI
         # neither, and its model's prompt names the question apart.
         said = [step.query for step in self._tree.outer_chains]
-        said += [model.inputs.variable for model in self._models]
+        said += [model.inputs.variable for model in self.models]
         if question := next(filter(None, said), ""):
             return question
         # An agent asks its model before it searches, and nothing stands beside the question then.
         first = min((r.started_ns for r in self._root.members if r.kind == "retriever"), default=0)
-        before = next((m.inputs for m in self._models if m.started_ns < first), None)
+        before = next((m.inputs for m in self.models if m.started_ns < first), None)
         asked = [m.text for m in before.prompt if m.role == "user"] if before is not None else ()
         return asked[-1] if asked else ""
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         if isinstance(run.outputs, str):
             return (Chunk(text=run.outputs),)
-        return (run.outputs or ()) if run.kind == "tool" else self._documents(run).chunks
+        return (run.outputs if run.kind == "tool" else self._documents(run)) or ()
 
-    def shown(self, root: Run) -> Sequence[Chunk] | None:
+    def shown(self, root: Run) -> Sequence[Chunk] | None:  # noqa: ARG002 - there is but one
         """Return the chunks in the prompts, with rerankers' scores; None: there is no reranker.
 
         Where no prompt tells, these are what the last reranker left.
         """
         left = [
-            step.documents.chunks
+            step.documents
             for step in self._tree.steps
-            if step.role == "reranker" and step.documents.complete
+            if step.role == "reranker" and step.documents is not None
         ]
-        if not left or root is not self._root:
+        if not left:
             return None
         chunks = {chunk.text: chunk for chunk in chain(self._tree.retrieved_chunks(), *left)}
         seen = seen_in(self._tree.generations(), [*chunks.values()])
@@ -209,10 +205,8 @@ class _StepTranslator(Translator):
         if run.kind == "model":
             return text
         # A stream, of which the root saw the beginning at most, is its models'.
-        is_whole = (
-            run is not self._root or not self.streams or not any(map(self.is_late, self._models))
-        )
-        return text if is_whole and not is_repr(text) else ""
+        is_stream = self.streams and any(map(self.is_late, self.models))
+        return "" if is_stream or is_repr(text) else text
 
     def is_late(self, model: Run) -> bool:
         """Return whether a model ended after the root."""
@@ -240,40 +234,33 @@ class _StepTranslator(Translator):
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
-        if any(step.span.is_unread for step in self._tree.steps):
-            return True
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
-        if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
-            return True
+        for run in retrievers:
+            found = self._documents(run)
+            is_known = found is not None and all(chunk.text for chunk in found)
+            if not (is_known or run.error or run.inside_retriever):
+                return True
         if not any(self.query(run) for run in (self._root, *retrievers)):
             return True  # a switch hides them
-        of_root = self._root.inputs
-        said = (
-            [of_root]
-            if of_root is not None and of_root.answer
-            else [m.inputs for m in self._models]
-        )
+        root: Step | None = self._root.inputs
+        said = [root] if root is not None and root.answer else [m.inputs for m in self.models]
         return not (self._tree.answer() and all(step.span.is_whole for step in said))
 
     def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""
-        documents: Documents = run.inputs.documents
-        if run.error:
-            return Documents(documents.chunks, complete=True)
-        if documents.complete or not documents.chunks or any(c.text for c in documents.chunks):
-            return documents
-        tools = (step.answer for step in self._tree.enclosing(run.inputs) if step.role == "tool")
-        text = next(tools, "")
+        found: Documents = run.inputs.documents
+        if not found or any(chunk.text for chunk in found):
+            return found
+        text = "" if run.details is None else run.details.answer
         retrievers = [r for r in self._root.members if r.kind == "retriever"]
         if not text and sum(not r.inside_retriever for r in retrievers) == 1:
-            contexts = (m.inputs.context for m in reversed(self._models))
+            contexts = (m.inputs.context for m in reversed(self.models))
             text = next(filter(None, contexts), "")
-        return Documents(_with_texts(documents.chunks, text), complete=True) if text else documents
+        return _with_texts(found, text) if text else found
 
     @cached_property
-    def _models(self) -> list[Run]:
-        models = [run for run in self._root.members if run.is_generation]
-        return sorted(models, key=lambda run: run.started_ns)
+    def models(self) -> list[Run]:
+        return [run for run in self._root.members if run.is_generation]  # which are sorted
 
 
 def _ending(span: SpanRecord) -> tuple[Status, str]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragmonitor.capture.coercion import finite, parsed, text_in
+from ragmonitor.capture.coercion import parsed
 from ragmonitor.capture.conversations import calls_tools, content_text
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Dialect, Role, Step
-from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents
-from ragmonitor.records import Chunk, Message, Usage
+from ragmonitor.capture.span_readers.texts import Documents
+from ragmonitor.records import Message, Usage
 from ragmonitor.semconv import conventions as names
 
 _VARIABLE = "gen_ai.prompt.variable."
@@ -100,7 +100,6 @@ def fill(step: Step) -> None:
 DIALECT = Dialect(
     framework="genai",
     marks=frozenset({names.GENAI_OPERATION_NAME, names.GENAI_RETRIEVAL_DOCUMENTS}),
-    scopes=frozenset(),
     role=role,
     name=name,
     fill=fill,
@@ -133,31 +132,18 @@ def _answer(step: Step, said: tuple[Message, ...]) -> str:
 
 def _documents(span: SpanRecord) -> Documents:
     """Return the documents, their texts empty where the span has ids and scores alone."""
-    listed = span.attributes.get(names.GENAI_RETRIEVAL_DOCUMENTS)
-    if isinstance(listed, str):
-        listed = span.parsed(names.GENAI_RETRIEVAL_DOCUMENTS)
-    if not isinstance(listed, list | tuple):
-        return UNKNOWN_DOCUMENTS
-    chunks, complete = [], span.is_whole
-    for item in listed:
-        chunk = texts.document(item)
-        if chunk is None:
-            complete = False
-            of_it = item if isinstance(item, Mapping) else {}
-            identity, score = text_in(of_it.get("id")) or "", finite(of_it.get("score"))
-            chunk = Chunk(text="", id=identity, score=score)
-        chunks.append(chunk)
-    return Documents(tuple(chunks), complete=complete)
+    listed = span.parsed(names.GENAI_RETRIEVAL_DOCUMENTS)
+    if not isinstance(listed, list | tuple) or not span.is_whole:
+        return None
+    items = [parsed(item) if isinstance(item, str) else item for item in listed]
+    return texts.documents([{"content": "", **each} for each in items if isinstance(each, Mapping)])
 
 
 def messages(span: SpanRecord, attribute: str) -> tuple[Message, ...]:
     """Return the messages of an attribute: a JSON text, an SDK's own list, or numbered ones."""
-    value = span.attributes.get(attribute)
-    if value is None:
+    if attribute not in span.attributes:
         return _numbered(span, f"{_NUMBERED[attribute]}.")
-    if isinstance(value, tuple):
-        value = [*value]
-    return texts.messages(span.parsed(attribute) if isinstance(value, str) else value)
+    return texts.messages(span.parsed(attribute))
 
 
 def _numbered(span: SpanRecord, prefix: str) -> tuple[Message, ...]:

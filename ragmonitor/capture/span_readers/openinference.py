@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ragmonitor.capture.coercion import finite, parsed, score_of, text_in
+from ragmonitor.capture.coercion import chunk_in, parsed
 from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Dialect, Role, Step
-from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents
-from ragmonitor.records import Chunk, Message, Usage
+from ragmonitor.capture.span_readers.texts import Documents
+from ragmonitor.records import Message, Usage
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.semconv import conventions as names
 
@@ -84,7 +84,6 @@ def _fill(step: Step) -> None:
 DIALECT = Dialect(
     framework="openinference",
     marks=frozenset({names.OI_SPAN_KIND}),
-    scopes=frozenset(),
     role=_role,
     name=lambda span: span.name,
     fill=_fill,
@@ -93,11 +92,8 @@ DIALECT = Dialect(
 
 def _retrieved(span: SpanRecord, output: Any) -> Documents:
     dumped = texts.documents(output)  # LangChain's documents have their ids in the dump alone
-    if dumped.complete:
-        return dumped
-    listed = _documents(span, "retrieval.documents")
     # An empty list says that nothing was found; where nothing is said, nothing is known.
-    return listed if listed.chunks else UNKNOWN_DOCUMENTS
+    return _documents(span, "retrieval.documents") or None if dumped is None else dumped
 
 
 def _labels(span: SpanRecord) -> dict[str, Any]:
@@ -127,24 +123,12 @@ def _documents(span: SpanRecord, prefix: str) -> Documents:
     """Return the documents in attributes `{prefix}.{n}.document.{field}`."""
     listed = span.numbered(f"{prefix}.", ".document.")
     chunks = [
-        _chunk(text, fields)
+        chunk_in({**fields, "metadata": parsed(str(fields.get("metadata", "")))})
         for fields in listed
-        if isinstance(text := fields.get("content"), str) and text != REDACTED
+        if fields.get("content") != REDACTED
     ]
-    return Documents(tuple(chunks), complete=len(chunks) == len(listed) and span.is_whole)
-
-
-def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
-    written = fields.get("metadata")
-    metadata = parsed(written) if isinstance(written, str) else None
-    metadata = metadata if isinstance(metadata, dict) else {}
-    score = finite(fields.get("score"))
-    return Chunk(
-        text=text,
-        id=text_in(fields.get("id")) or "",
-        score=score_of(metadata) if score is None else score,
-        metadata=metadata,
-    )
+    found = tuple(chunk for chunk in chunks if chunk is not None)
+    return found if len(found) == len(listed) and span.is_whole else None
 
 
 def _messages(span: SpanRecord, side: Literal["input", "output"]) -> tuple[Message, ...]:

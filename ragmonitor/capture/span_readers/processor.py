@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import format_span_id
 
 from ragmonitor.capture.probe_mark import current_mark
-from ragmonitor.capture.recorder import MAX_OPEN_RUNS, OPEN_RUN_AGE_S, oldest_of, tool_matcher
+from ragmonitor.capture.recorder import oldest_of, tool_matcher
 from ragmonitor.capture.scopes import scope_of
 from ragmonitor.capture.span_readers.dialects import SCOPES, dialect_of
 from ragmonitor.capture.span_readers.spans import SpanRecord, local_parent_id, span_record
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 _SUPPRESSED = "suppress_instrumentation"
 
 QUIET_S: Final = 1.0
-"""A tree is complete so long after its last span."""
+"""A tree is complete so long after its last span: spans may come late."""
+SPAN_AGE_S: Final = 900.0
+"""A span open for longer is taken as never to end."""
+MAX_SPANS: Final = 50_000
+"""When more spans are held, the oldest traces are forgotten."""
 
 
 @dataclass(slots=True)
@@ -84,9 +88,6 @@ class InteractionSpanProcessor(SpanProcessor):
         wake: Callable[[], None] = lambda: None,
         is_claimed: Callable[[str], bool] = lambda _framework: False,
         retrieval_tools: Sequence[str] = (),
-        max_spans: int = MAX_OPEN_RUNS,
-        span_age_s: float = OPEN_RUN_AGE_S,
-        quiet_s: float = QUIET_S,
         clock: Clock = time.monotonic,
         on_forgotten: Callable[[str], None] = lambda _reason: None,
     ) -> None:
@@ -98,9 +99,6 @@ class InteractionSpanProcessor(SpanProcessor):
             is_claimed: Whether an integration of ours records this framework for the same monitor:
                 its trees are left to it.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
-            max_spans: When more spans are held, the oldest traces are forgotten.
-            span_age_s: A span open for longer is taken as never to end.
-            quiet_s: How long a tree waits for spans that come late.
             clock: Seconds, never going back.
             on_forgotten: Told the reason whenever a trace or a span is given up.
         """
@@ -108,9 +106,6 @@ class InteractionSpanProcessor(SpanProcessor):
         self._wake = wake
         self._is_claimed = is_claimed
         self._is_retrieval_tool = tool_matcher(retrieval_tools)
-        self._max_spans = max_spans
-        self._span_age_s = span_age_s
-        self._quiet_s = quiet_s
         self._clock = clock
         self._on_forgotten = on_forgotten
         self._traces: dict[int, _Trace] = {}
@@ -125,23 +120,20 @@ class InteractionSpanProcessor(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that a span began."""
         try:
-            if self._closed:
-                return
-            scope = span.instrumentation_scope
-            name = "" if scope is None else scope.name
-            context = span.context
-            if name == SCOPE or context is None:
-                return
+            scope, context = span.instrumentation_scope, span.context
             current = otel.get_current()
-            if current and otel.get_value(_SUPPRESSED, current):
-                return
-            if scope_of(self._hand_over) is not None:
+            if (
+                self._closed
+                or (scope is not None and scope.name == SCOPE)
+                or (current and otel.get_value(_SUPPRESSED, current))
+                or scope_of(self._hand_over) is not None
+            ):
                 return
             if current_mark(parent_context if parent_context is not None else current):
                 if span.parent is None or span.parent.is_remote:
                     self._on_forgotten("probe")
                 return
-            if self._held >= self._max_spans:
+            if self._held >= MAX_SPANS:
                 self._forget_oldest()
             trace = self._traces.get(context.trace_id)
             if trace is None:
@@ -195,19 +187,18 @@ class InteractionSpanProcessor(SpanProcessor):
 
     def sweep(self) -> None:
         """Hand over what is complete and quiet; give up what never ends."""
-        if self._sweeping.acquire(blocking=False):
-            try:
-                self._take(quiet_s=self._quiet_s)
-            finally:
-                self._sweeping.release()
+        self._sweep(0.0, QUIET_S)
 
     def drain(self, timeout_s: float) -> bool:
         """Hand over what is complete, quiet or not; return whether the time sufficed."""
+        return self._sweep(max(0.0, timeout_s), 0.0)
+
+    def _sweep(self, timeout_s: float, quiet_s: float) -> bool:
         sweeping = self._sweeping
-        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
+        if not sweeping.acquire(timeout=timeout_s):
             return False
         try:
-            self._take(quiet_s=0.0)
+            self._take(quiet_s)
         finally:
             sweeping.release()
         return True
@@ -219,7 +210,7 @@ class InteractionSpanProcessor(SpanProcessor):
         self._held = 0
         self._awake = False
 
-    def _take(self, *, quiet_s: float) -> None:
+    def _take(self, quiet_s: float) -> None:
         now = self._clock()
         held = 0
         for trace_id, trace in [*self._traces.copy().items()]:
@@ -239,12 +230,12 @@ class InteractionSpanProcessor(SpanProcessor):
     def _age(self, trace: _Trace, now: float) -> None:
         aged = False
         for span_id, (span, began) in [*trace.open.copy().items()]:
-            if now - began < self._span_age_s or trace.open.pop(span_id, None) is None:
+            if now - began < SPAN_AGE_S or trace.open.pop(span_id, None) is None:
                 continue
             trace.changed = True
             if _follows(span):
                 # Read as it is: an instrumentation that never ends it has said the most by now.
-                trace.ended[span_id] = _Ended(span, now - self._quiet_s)
+                trace.ended[span_id] = _Ended(span, now - QUIET_S)
                 aged = True
         if aged:
             self._on_forgotten("aged_out")
@@ -261,7 +252,7 @@ class InteractionSpanProcessor(SpanProcessor):
         joined = JoinedTrace(spans, _open_spans(trace), is_retrieval_tool=self._is_retrieval_tool)
         kept, gone = set[str](), set[str]()
         for finished in joined.interactions():
-            members = {*finished.by_id, finished.root.span_id}
+            members = {finished.root.span_id, *(step.span.span_id for step in finished.steps)}
             if min(ages[member] for member in members) < quiet_s:
                 kept |= members
                 continue
@@ -269,11 +260,11 @@ class InteractionSpanProcessor(SpanProcessor):
             if not any(self._is_claimed(name) for name in finished.observed):
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
-        rest_s = self._span_age_s if trace.open else quiet_s
+        rest_s = SPAN_AGE_S if trace.open else quiet_s
         rest = {i for i in joined.connecting & ages.keys() - gone if i in kept or ages[i] < rest_s}
         for span_id in ages.keys() - rest:
             trace.ended.pop(int(span_id, 16), None)
-        waits = ((quiet_s if ages[i] < quiet_s else self._span_age_s) - ages[i] for i in rest)
+        waits = ((quiet_s if ages[i] < quiet_s else SPAN_AGE_S) - ages[i] for i in rest)
         trace.due = now + min(waits, default=0.0)
 
     # --- bounds ---------------------------------------------------------------------------------

@@ -56,22 +56,13 @@ class SpanRecord:
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Values that were read off it before: it is read many times, and its JSON may be long."""
 
-    @property
-    def is_unread(self) -> bool:
-        """Whether something in it could not be read, by a fault of ours."""
-        return "unread" in self.memo
-
-    def note_unread(self) -> None:
-        """Note that something in it could not be read."""
-        self.memo["unread"] = True
-
     def parsed(self, name: str) -> Any:
         """Return the value of a text attribute in JSON, the text itself if it is none.
 
         What a sender has written as lists and maps, and not as a text, is returned as it is.
         """
         value = self.attributes.get(name)
-        if isinstance(value, list | Mapping):
+        if isinstance(value, list | tuple | Mapping):
             return value
         key = f"json:{name}"
         if key not in self.memo:

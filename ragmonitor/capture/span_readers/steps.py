@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.texts import UNKNOWN_DOCUMENTS, Documents
+from ragmonitor.capture.span_readers.texts import Documents
 from ragmonitor.records import Message, Usage
-from ragmonitor.runtime.guard import record_error
 
 Role = Literal["chain", "retriever", "reranker", "model", "tool", "other"]
 
@@ -21,12 +20,12 @@ class Dialect(NamedTuple):
     """The label's value: `openinference`."""
     marks: frozenset[str]
     """Attributes that only a span of this dialect has."""
-    scopes: frozenset[str]
-    """Scopes all of whose spans are of this dialect, with a mark or without."""
     role: Callable[[SpanRecord], Role]
     name: Callable[[SpanRecord], str]
     fill: Callable[[Step], None]
     """Reads the texts of a span into its step."""
+    scopes: frozenset[str] = frozenset()
+    """Scopes all of whose spans are of this dialect, with a mark or without."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,14 +34,14 @@ class Step:
 
     span: SpanRecord
     dialect: Dialect
-    role: Role = "other"
-    name: str = ""
+    role: Role
+    name: str
     query: str = ""
     """The question that a root or a retriever was given."""
     variable: str = ""
     """The question, where a model's prompt names it apart."""
-    documents: Documents = UNKNOWN_DOCUMENTS
-    """What a retriever, reranker or tool gave."""
+    documents: Documents = None
+    """What a retriever, reranker or tool gave; texts that are not said are empty."""
     prompt: tuple[Message, ...] = ()
     """What a model was asked; empty if not said, or not all of it."""
     context: str = ""
@@ -60,26 +59,17 @@ class Step:
     is_read: bool = False
 
     def filled(self) -> Step:
-        """Return the step with its texts; what cannot be read is noted on the span."""
+        """Return the step with its texts."""
         if not self.is_read:
             self.is_read = True
-            try:
-                self.dialect.fill(self)
-            except Exception as error:  # noqa: BLE001 - anybody's attributes
-                record_error("capture", error)
-                self.span.note_unread()
+            self.dialect.fill(self)
         return self
 
 
 def step_of(span: SpanRecord, dialect: Dialect) -> Step:
     """Return the step that a span stands for; the same one each time."""
     step: Step | None = span.memo.get("step")
-    if step is None or step.span is not span:
-        step = span.memo["step"] = Step(span=span, dialect=dialect, name=span.name)
-        try:
-            step.role = dialect.role(span)
-            step.name = dialect.name(span)
-        except Exception as error:  # noqa: BLE001 - as above
-            record_error("capture", error)
-            span.note_unread()
+    if step is None:
+        role, name = dialect.role(span), dialect.name(span)
+        step = span.memo["step"] = Step(span=span, dialect=dialect, role=role, name=name)
     return step

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragmonitor.capture.coercion import chunk_in, parsed
 from ragmonitor.capture.conversations import (
@@ -33,15 +33,8 @@ _REPR = lazy_pattern(
 dump."""
 
 
-class Documents(NamedTuple):
-    """The documents that a span says were found."""
-
-    chunks: tuple[Chunk, ...]
-    complete: bool
-    """Whether every text is there. Nothing found is complete; nothing said is not."""
-
-
-UNKNOWN_DOCUMENTS = Documents((), complete=False)
+Documents = tuple[Chunk, ...] | None
+"""The documents that a span says were found. None: it does not say, or not all of them."""
 
 
 def question(value: Any) -> str:
@@ -70,20 +63,25 @@ def parts_in(text: str) -> Any:
 
 def messages(value: Any) -> tuple[Message, ...]:
     """Return the messages of a list of them, in order, those without text left out."""
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         return ()
     parts = (message_of(item) for item in value)
     return tuple(Message(role=role or "user", text=text) for role, text in parts if text)
 
 
 def documents(value: Any) -> Documents:
-    """Return the documents that a retriever's or reranker's output lists."""
+    """Return the documents that a retriever's or reranker's output lists.
+
+    Documents of LangChain's and nodes of LlamaIndex's, perhaps each as a text of JSON.
+    """
     if isinstance(value, Mapping):
         value = value.get("documents")
-    if not isinstance(value, list):
-        return UNKNOWN_DOCUMENTS
-    chunks = [document(item) for item in value]
-    return Documents(tuple(c for c in chunks if c is not None), complete=None not in chunks)
+    if not isinstance(value, list | tuple):
+        return None
+    items = [parsed(item) if isinstance(item, str) else item for item in value]
+    chunks = [chunk_in(item) for item in items if isinstance(item, Mapping)]
+    found = tuple(chunk for chunk in chunks if chunk is not None)
+    return found if len(found) == len(items) else None
 
 
 def tool_text(value: Any) -> str:
@@ -114,11 +112,4 @@ def tool_documents(value: Any) -> Documents:
             return documents(raw.get("source_nodes") if isinstance(raw, Mapping) else raw)
     # Of a tool that is called by itself, what it returned.
     found = documents_in(value)
-    return UNKNOWN_DOCUMENTS if found is None else Documents(tuple(found), complete=True)
-
-
-def document(value: Any) -> Chunk | None:
-    """Return one document of LangChain's or node of LlamaIndex's; None if its text is not there."""
-    if isinstance(value, str):
-        value = parsed(value)
-    return chunk_in(value) if isinstance(value, Mapping) else None
+    return None if found is None else tuple(found)

@@ -56,7 +56,7 @@ class JoinedTrace:
         ancestry = Ancestry(parents)
         for span in [*filter(openllmetry.begins_anew, self._spans.values())]:
             if any(self._is_of_llama_index(above) for above in ancestry.above(span.span_id)):
-                self._spans[span.span_id] = replace(span, parent_id="", parent=None)
+                self._spans[span.span_id] = replace(span, parent_id="", parent=None, memo={})
                 parents[span.span_id] = ""
         self._ancestry = Ancestry(parents)
         self._steps: dict[str, Step] = {}

@@ -98,7 +98,12 @@ def run(options: DemoOptions) -> int:
     if options.json_output and options.seconds is None:
         raise SettingsError("--json needs --seconds: the object comes at the end")
     drivers = installed()
-    settings, port = Settings.load(), _port(options)
+    settings = Settings.load()
+    port = _port(options, settings.server)
+    judging: dict[str, Any] = {}
+    if settings.judge.model is None:
+        judging = {"judge": QuoteJudge(), "sample": 1.0, "budget": Budget(usd_per_day=25.0)}
+    ui_url = f"http://127.0.0.1:{port}" if port else None
     schedule = Schedule(began_s=time.time(), seconds=options.seconds)
     watcher = Watcher(schedule)
     monitor = Monitor(
@@ -106,8 +111,8 @@ def run(options: DemoOptions) -> int:
         objectives=OBJECTIVES,
         exporters=[*settings.exporters, watcher],
         content=ContentSettings(policy=settings.content.policy or "all"),
-        server=ServerSettings(enabled=True, port=port, ui=True, ui_url=f"http://127.0.0.1:{port}"),
-        **_judging(settings),
+        server=ServerSettings(enabled=True, port=port, ui=True, ui_url=ui_url),
+        **judging,
     )
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(monitor.close)
@@ -132,22 +137,14 @@ def run(options: DemoOptions) -> int:
     return FINE if summary["all_accounted_for"] else SOMETHING_WRONG
 
 
-def _port(options: DemoOptions) -> int:
+def _port(options: DemoOptions, server: ServerSettings) -> int:
     """Return the port of /metrics: the one that was asked for, or the usual one if it is free."""
-    server = Settings.load().server
     port = server.port if options.port is None else options.port
     if port == 0 or is_free(server.host, port):
         return port
     if options.port is not None:
         raise SettingsError(f"port {port} is taken; choose another with --port, or 0 for any")
     return 0
-
-
-def _judging(settings: Settings) -> dict[str, Any]:
-    """Return the options of the stand-in judge, unless the settings name a judge."""
-    if settings.judge.model is not None:
-        return {}
-    return {"judge": QuoteJudge(), "sample": 1.0, "budget": Budget(usd_per_day=25.0)}
 
 
 def _asker(drivers: dict[str, Driver], schedule: Schedule, rate: float) -> Asker:
@@ -161,20 +158,14 @@ def _asker(drivers: dict[str, Driver], schedule: Schedule, rate: float) -> Asker
     return Asker(applications, model, schedule, rate=rate)
 
 
-def _remarks(demo: Demo, drivers: dict[str, Driver]) -> Iterator[str]:
-    if demo.monitor.ui_url is not None:
-        yield f"page: {demo.monitor.ui_url}"
-    yield f"metrics: {demo.monitor.metrics_url or 'not served'}"
-    for name, distribution in FRAMEWORKS.items():
-        if name not in drivers:
-            yield f"{name} is not shown; for it: pip install {distribution}"
-
-
 def _wait(demo: Demo, drivers: dict[str, Driver], *, quiet: bool) -> None:
     """Say how it goes until the demo is over."""
     demo.asker.join(1.0)  # the page is served by then
-    for line in _remarks(demo, drivers) if not quiet else ():
-        say(line)
+    if not quiet:
+        say(f"page: {demo.monitor.ui_url or 'not served'}")
+        say(f"metrics: {demo.monitor.metrics_url or 'not served'}")
+        for name in FRAMEWORKS.keys() - drivers:
+            say(f"{name} is not shown; for it: pip install {FRAMEWORKS[name]}")
     shown: dict[str, str] | None = None
     next_s = demo.schedule.began_s + STATUS_EVERY_S
     while demo.asker.is_alive():

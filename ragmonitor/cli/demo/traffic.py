@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 import re
@@ -148,29 +147,19 @@ class Asker(threading.Thread):
         """Ask until the time is over."""
         turns = zip(itertools.cycle(self._applications), self._questions(), strict=False)
         next_s = time.monotonic()
-        with asyncio.Runner() as runner:
-            for framework, question in turns:
-                next_s = max(next_s + 1 / self._rate, time.monotonic())
-                if self.stop.wait(next_s - time.monotonic()) or self._schedule.is_over(time.time()):
-                    return
-                self._model.is_spoiled = self.phase == "during"
-                self.asked[framework] += 1
-                try:
-                    self._ask(self._applications[framework], question, runner)
-                except Exception as error:  # noqa: BLE001 - what fails is the monitored application
-                    self.failed += 1
-                    self.last_failure = f"{type(error).__name__}: {error}"
-
-    def _ask(self, application: Application, question: str, runner: asyncio.Runner) -> None:
-        application.attributes = {"route": self._chance.choice(ROUTES)}
-        way = self._chance.choice(("ask", "stream", "aask"))
-        if way == "ask":
-            application.ask(question)
-        elif way == "stream":
-            for _ in application.stream(question):
-                pass
-        else:
-            runner.run(application.aask(question))
+        for framework, question in turns:
+            next_s = max(next_s + 1 / self._rate, time.monotonic())
+            if self.stop.wait(next_s - time.monotonic()) or self._schedule.is_over(time.time()):
+                return
+            self._model.is_spoiled = self.phase == "during"
+            self.asked[framework] += 1
+            attributes = {"route": self._chance.choice(ROUTES)}
+            try:
+                for _ in self._applications[framework](question, attributes):
+                    pass  # a user reads it
+            except Exception as error:  # noqa: BLE001 - what fails is the monitored application
+                self.failed += 1
+                self.last_failure = f"{type(error).__name__}: {error}"
 
     def _questions(self) -> Iterator[str]:
         known = [*QUESTIONS]

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragmonitor.judges.builtin.assessment import IDENTITY, assess
-from ragmonitor.judges.builtin.limits import Limits
+from ragmonitor.judges.builtin.limits import check_length, deadline
 from ragmonitor.judges.builtin.reference_reading import read_reference
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity
 
-__all__ = ["BuiltinJudge", "Limits", "assess"]
+__all__ = ["BuiltinJudge", "assess"]
 
 
 class BuiltinJudge:
@@ -25,10 +25,6 @@ class BuiltinJudge:
     The readings of the chunks of at most 6,000 characters that were used last stay in memory, up to
     some 100 MB: 20 KB for each 1,000 characters, 130 KB if they are Chinese, 90 KB if records.
     """
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        """Build the judge; without `limits`, with the defaults of `Limits`."""
-        self._limits = limits or Limits()
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -43,8 +39,8 @@ class BuiltinJudge:
         """
         texts = [chunk.text for chunk in interaction.chunks]
         query, answer, reference = interaction.query, interaction.answer, interaction.reference
-        self._limits.check(IDENTITY.name, [query, answer, reference, *texts])
-        tick = self._limits.deadline(IDENTITY.name)
+        check_length([query, answer, reference, *texts])
+        tick = deadline()
         assessment = assess(query, texts, answer, tick=tick)
         if not reference.strip():
             return assessment

@@ -15,7 +15,7 @@ from ragmonitor.judges.sentences import language, spans
 from ragmonitor.records import Assessment, JudgeIdentity, Language, SentenceVerdict, Verdict
 from ragmonitor.runtime.patterns import lazy_pattern
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="11", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="12", kind="CODE")
 
 READABLE_FROM: Final = 0.5
 """Support of any sentence from which a text in another language is judged all the same."""
@@ -86,7 +86,8 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
             tick()
             parsed[text] = parse_sentence(text)
     question = terms(simplified(query))
-    evidence = Evidence(chunks, [question, *(each.terms for each in parsed.values())], tick)
+    asked = [term.key for term in question]
+    evidence = Evidence(chunks, [asked, *(each.keys for each in parsed.values())], tick)
     judged: dict[str, JudgedSentence] = {}
     for text, sentence in parsed.items():
         tick()
@@ -134,7 +135,7 @@ def _verdicts(
     found: list[SentenceVerdict] = []
     for (_, clause), first, last in zip(judged.clauses, starts, [*starts[1:], end], strict=True):
         begins = next((at for at in range(first, last) if answer.written[at].isalnum()), first)
-        ends = first + len(answer.written[first:last].rstrip())
+        ends = first + len(answer.written[first:last].rstrip(" \t\n,;，；"))
         found.append(_verdict(clause, begins, ends, answer, evidence))
     return found
 

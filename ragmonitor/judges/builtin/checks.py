@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import fsum
 from typing import Final, NamedTuple
 
-from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Passage
+from ragmonitor.judges.builtin.evidence import Chunk, Evidence
 from ragmonitor.judges.builtin.names import (
     ACTS,
     chinese_names,
@@ -21,6 +21,8 @@ from ragmonitor.judges.builtin.polarity import (
     HAS_OPPOSITE,
     NEGATIVE,
     OPPOSITE,
+    OTHERS,
+    SIGNS,
     Polarity,
     conflict,
 )
@@ -28,8 +30,6 @@ from ragmonitor.judges.builtin.quantities import alternatives, is_year, number_o
 from ragmonitor.judges.builtin.terms import UNITS, Key, Term
 from ragmonitor.records import Reason
 
-CONTRADICTED_FROM: Final = 0.6
-"""Support of all but the conflicting words from which a conflict counts as a contradiction."""
 _MAX_LOOKED: Final = 2_000
 _MAX_ACRONYMS: Final = 8
 _DETAILS: Final = frozenset({"number", "date", "time", "name"})
@@ -56,33 +56,28 @@ def surface_of(term: Term) -> str:
 def failed_checks(
     sentence: ParsedSentence,
     missing: Sequence[Term],
-    support: float,
     best: Sequence[Chunk],
     evidence: Evidence,
 ) -> list[FailedCheck]:
-    """Return the checks that a sentence fails.
+    """Return the checks that a sentence fails, all but that of negations.
 
     Args:
         sentence: The sentence.
         missing: Its terms that no chunk holds.
-        support: The share of its content that stands in the chunks.
         best: The chunks that hold most of it.
         evidence: All chunks.
     """
-    failed = _missing_details(sentence, missing, support, best, evidence) if missing else []
-    failed += _wrong_units(sentence.terms, best, evidence)
+    failed = _missing_details(sentence, missing, best, evidence) if missing else []
+    if "unit" in sentence.kinds:
+        failed += _wrong_units(sentence.terms, best, evidence)
     if sentence.is_chinese and missing:
         failed += _chinese_names(sentence, missing, best)
-    if best:
-        failed += _opposed(sentence, best)
-        failed += _exchanged(sentence, best)
-    return failed
+    return failed + _exchanged(sentence, best, evidence)
 
 
 def _missing_details(
     sentence: ParsedSentence,
     missing: Sequence[Term],
-    support: float,
     best: Sequence[Chunk],
     evidence: Evidence,
 ) -> list[FailedCheck]:
@@ -93,8 +88,6 @@ def _missing_details(
     details = [t for t in missing if t.kind in _DETAILS and _is_detail(t, sentence.bare)]
     if not details:
         return []
-    rest = sentence.weight - sum(term.weight for term in details)
-    is_borne = support * sentence.weight >= CONTRADICTED_FROM * rest > 0
     units = {n.key: str(unit.key) for n, unit in pairwise(sentence.terms) if unit.kind == "unit"}
     failed: list[FailedCheck] = []
     acronyms = 0
@@ -102,12 +95,12 @@ def _missing_details(
         key = str(term.key)
         if term.kind == "name":
             acronyms += term.surface.isupper()
-            if acronyms <= _MAX_ACRONYMS and _is_spelled_out(term, evidence.chunks):
+            if acronyms <= _MAX_ACRONYMS and _is_spelled_out(term, evidence):
                 continue
         is_date = term.kind == "date" or is_year(key, units.get(key, ""))
         reason: Reason = "name" if term.kind == "name" else "date" if is_date else "number"
         kind = "name" if term.kind == "name" else key[0]
-        conflicts = is_borne and any(kind in chunk.kinds for chunk in best)
+        conflicts = any(kind in chunk.kinds for chunk in best)
         failed.append(FailedCheck(reason, surface_of(term), conflicts, frozenset({key})))
     return failed
 
@@ -134,13 +127,11 @@ def _is_detail(term: Term, said: str) -> bool:
     return is_followed and term.weight == 1.0
 
 
-def _is_spelled_out(term: Term, chunks: Sequence[Chunk]) -> bool:
+def _is_spelled_out(term: Term, evidence: Evidence) -> bool:
     """Return whether the chunks hold words with an acronym's letters, in order: `UK`."""
     letters = term.surface.strip(".,:'()").replace(".", "")
     is_acronym = letters.isupper() and letters.isalpha() and 2 <= len(letters) <= 6
-    return is_acronym and any(
-        letters.lower() in initials for chunk in chunks for initials in chunk.initials
-    )
+    return is_acronym and letters.lower() in evidence.initials
 
 
 def _wrong_units(
@@ -221,15 +212,16 @@ def _chinese_names(
             yield FailedCheck("name", said[start:end], has_rival, frozenset(around))
 
 
-def _exchanged(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
+def _exchanged(
+    sentence: ParsedSentence, best: Sequence[Chunk], evidence: Evidence
+) -> list[FailedCheck]:
     """Find a verb whose doer and other the chunks exchange."""
     verb = ""
     if sentence.is_chinese:
-        if not ACTS.isdisjoint(sentence.weights):
-            texts = [passage.text for chunk in best for passage in chunk.passages]
-            verb = exchanged_in_chinese(sentence.bare, texts)
-    elif [term.kind for term in sentence.terms].count("name") > 1:
-        verb = exchanged(sentence.terms, [chunk.order for chunk in best])
+        if any(key in evidence.where for key in ACTS.intersection(sentence.keys)):
+            verb = exchanged_in_chinese(sentence.bare, [chunk.acts for chunk in best])
+    elif sentence.kinds.count("name") > 1:
+        verb = exchanged(sentence.terms, [chunk.order for chunk in best], evidence.where)
     return [FailedCheck("role", verb.strip(".,:;!?'$"), True)] if verb else []
 
 
@@ -243,56 +235,49 @@ _MAX_SHORT: Final = 4.0
 
 def is_denied(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
     """Return whether a chunk may negate something that a sentence says."""
-    return any(not chunk.denied.isdisjoint(sentence.wanted) for chunk in best)
+    return any(c.denied and not c.denied.isdisjoint(sentence.wanted) for c in best)
 
 
-def _opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
-    """Find what a sentence states and the passage that is most like it negates, or the reverse.
-
-    A passage that is as much alike and agrees outweighs it.
-    """
-    negates = any(term.key in NEGATIVE for term in sentence.terms)
-    if not negates and not is_denied(sentence, best):
-        return []
-    if negates:
-        found = _most_alike(sentence, best)
-    else:
-        wanted = sentence.wanted.keys()
-        found = _alike(sentence, [p for c in best for p in c.negating if wanted & p.denied])
-    most = max([share for share, _ in found], default=0.0) - 1e-9
-    opposed = [lost for share, lost in found if share >= most]
-    if not opposed or not all(opposed):
-        return []
-    if not negates and any(s >= most and not lost for s, lost in _most_alike(sentence, best)):
-        return []
-    lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in opposed[0]]
-    surface = surface_of(lost[0]) if lost else ""
-    return [FailedCheck("negation", surface, True, frozenset(term.key for term in lost))]
+def may_be_opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
+    """Return whether a sentence negates something, or a chunk has the opposite of a word of it."""
+    own = HAS_OPPOSITE.intersection(sentence.keys)
+    return not SIGNS.isdisjoint(sentence.keys) or any(
+        not OTHERS[key].isdisjoint(chunk.keys) for key in own for chunk in best
+    )
 
 
-def _most_alike(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[tuple[float, set[Key]]]:
-    return _alike(sentence, [p for chunk in best for p in chunk.similar(sentence.weights)])
-
-
-def _alike(sentence: ParsedSentence, passages: Sequence[Passage]) -> list[tuple[float, set[Key]]]:
-    """Return how much of a sentence the passages that are alike hold, and what they deny of it."""
-    wanted, weights = sentence.wanted, sentence.weights
-    total = fsum(wanted.values())
+def opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
+    """Find what a sentence states and the passages that are most like it negate, or the reverse."""
+    weights, wanted = sentence.weights, sentence.wanted
     least = 0.0
     """Weight of words that a passage must hold as they are, but for those with opposites."""
     if len(weights) > _MAX_SHORT:
         least = fsum(weight for key, weight in weights.items() if key not in HAS_OPPOSITE)
         least *= _ALIKE / 2 if sentence.is_chinese else _ALIKE
-    found: list[tuple[float, set[Key]]] = []
-    for passage in passages:
-        if fsum(map(weights.__getitem__, weights.keys() & passage.keys)) < least:
-            continue
-        here, there = sentence.polarity, passage.polarity
+    if NEGATIVE.isdisjoint(sentence.keys) and not any(
+        each.share(weights) >= least
+        for chunk in best
+        for each in chunk.negating
+        if not each.denied.isdisjoint(wanted)
+    ):
+        return []
+    similar = [passage for chunk in best for passage in chunk.similar(weights, least)]
+    enough = _ALIKE * fsum(wanted.values())
+    here = sentence.polarity
+    found: list[tuple[float, Polarity]] = []
+    for passage in similar:
+        there = passage.polarity
         shared = wanted.keys() & there.signs.keys()
         share = fsum(map(wanted.__getitem__, shared))
-        if shared and _is_alike(here, there, shared, is_most=share >= _ALIKE * total):
-            found.append((share, conflict(here, there)))
-    return found
+        if shared and _is_alike(here, there, shared, is_most=share >= enough):
+            found.append((share, there))
+    most = max([share for share, _ in found], default=0.0) - 1e-9
+    denied = [conflict(here, there) for share, there in found if share >= most]
+    if not denied or not all(denied):
+        return []
+    lost = [t for t in sentence.terms if OPPOSITE.get(t.key, (t.key, 1))[0] in denied[0]]
+    surface = surface_of(lost[0]) if lost else ""
+    return [FailedCheck("negation", surface, True, frozenset(term.key for term in lost))]
 
 
 def _is_alike(here: Polarity, there: Polarity, shared: set[Key], *, is_most: bool) -> bool:

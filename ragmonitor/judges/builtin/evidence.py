@@ -12,14 +12,13 @@ from operator import itemgetter
 from sys import getsizeof
 from typing import Final
 
-from ragmonitor.judges.builtin.names import chinese_names
+from ragmonitor.judges.builtin.names import ACTS, Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
-    OPPOSITE,
     Polarity,
     chinese_polarity,
+    denied_in_chinese,
     english_polarity,
-    negated_keys,
 )
 from ragmonitor.judges.builtin.quantities import number_of
 from ragmonitor.judges.builtin.stems import stem
@@ -51,7 +50,7 @@ _MAX_PASSAGE: Final = 60
 """Keys of a passage without a border."""
 _MAX_SCANNED: Final = 48
 """Passages that are all compared with a sentence; of more, those with its rarest keys."""
-_MAX_SIMILAR: Final = 8
+_MAX_SIMILAR: Final = 3
 MAX_CLOSE: Final = 2
 """Chunks that a sentence is compared with closely: those that hold most of it."""
 _MAX_HELD: Final = 300
@@ -68,31 +67,37 @@ class Passage:
     def __init__(self, order: list[Key], text: str) -> None:
         """Keep it."""
         self.text = text
-        self.order = order
-        self._keys = set(order)
+        self._order = order
 
-    @property
+    @cached_property
     def keys(self) -> set[Key]:
-        """Its keys; those of Chinese take more memory to keep than time to find."""
-        return pair_keys(self.text) if self.text else self._keys
+        """Its keys."""
+        return pair_keys(self.text) if self.text else set(self._order)
+
+    def share(self, wanted: Mapping[Key, float]) -> float:
+        """Return the weight of some keys that it holds."""
+        return fsum(map(wanted.__getitem__, wanted.keys() & self.keys))
 
     @cached_property
     def polarity(self) -> Polarity:
         """What it states and what it negates."""
-        return chinese_polarity(self.text) if self.text else english_polarity(self.order)
+        return chinese_polarity(self.text) if self.text else english_polarity(self._order)
 
     @cached_property
     def denied(self) -> set[Key]:
-        """The keys that it may negate, of opposites the one that stands for both."""
-        keys = self.keys
-        found = negated_keys(keys, self.order, self.text) | (NEGATIVE & keys)
-        return {OPPOSITE.get(key, (key, 1))[0] for key in found}
+        """The keys that it negates or may negate, of opposites the one that stands for both."""
+        if self.text:
+            return denied_in_chinese(self.text, self.keys)
+        if NEGATIVE.isdisjoint(self.keys):
+            return set()
+        signs, through = self.polarity.signs, self.polarity.through
+        return {key for key, sign in signs.items() if sign < 0} | through.keys()
 
 
 _SPACED: Final = lazy_pattern(rf" (?:(?<=[{HAN}] )(?=[{HAN}\d])|(?<=\d )(?=[{HAN}]))")
 """Spaces between Chinese characters, as some PDFs have them, and around figures."""
 _WEEKDAYS: Final = [f"~w{day}" for day in range(1, 6)]
-_IN_WEEKDAYS: Final[frozenset[Key]] = frozenset({stem("weekday"), *map(pair_key, ("工作", "作日"))})
+_WEEKDAY: Final[tuple[Key, ...]] = (stem("weekday"), pair_key("工作"), pair_key("作日"))
 
 
 class Chunk:
@@ -100,15 +105,15 @@ class Chunk:
 
     def __init__(self, text: str) -> None:
         """Read a chunk, in time linear in its length."""
-        self._as_written = simplified(text)
-        self.text = text = _SPACED.sub("", self._as_written)
+        self._as_written = text = simplified(text)
+        self.text = text = text if text.isascii() else _SPACED.sub("", text)
         self.records = records_of(text)
         self.prose, self._rows = rendered(self.records, text) if self.records else (text, [])
         self._said = "\n".join([self.prose, *self._rows])
         self.keys, self.order, self.is_chinese = chunk_keys(self._said)
         if "~w1" in self.keys and "~w5" in self.keys:  # Monday to Friday are weekdays
-            self.keys |= {*_WEEKDAYS, *_IN_WEEKDAYS}
-        elif (stem("weekday") in self.keys) or pair_key("作日") in self.keys:
+            self.keys.update(_WEEKDAYS, _WEEKDAY)
+        elif _WEEKDAY[0] in self.keys or _WEEKDAY[2] in self.keys:
             self.keys.update(_WEEKDAYS)
 
     @cached_property
@@ -133,6 +138,13 @@ class Chunk:
         return {(each.kind, self.text[each.start : each.end]) for each in chinese_names(self.text)}
 
     @cached_property
+    def acts(self) -> Acts:
+        """Who does what to whom in it, if it is Chinese."""
+        verbs = [pair_of(key) for key in ACTS & self.keys]
+        said = [p.text for p in self.passages if any(verb in p.text for verb in verbs)]
+        return acts_of("\n".join(said))
+
+    @cached_property
     def units(self) -> dict[str, set[str]]:
         """The keys of its numbers, in order, and those of the units behind each; empty: none."""
         found: dict[str, set[str]] = {}
@@ -142,13 +154,11 @@ class Chunk:
         return found
 
     @cached_property
-    def initials(self) -> tuple[str, str]:
-        """The first characters of its words, and the same without small words."""
+    def initials(self) -> str:
+        """The first characters of its words, and again without small words."""
         said = self.text.lower().replace("-", " ").split()
-        small = ("of", "the", "and", "for")
-        return "".join([each[0] for each in said]), "".join(
-            [each[0] for each in said if each not in small]
-        )
+        long = [each for each in said if each not in {"of", "the", "and", "for"}]
+        return " ".join(["".join([each[0] for each in words]) for words in (said, long)])
 
     @cached_property
     def times(self) -> list[int]:
@@ -181,14 +191,16 @@ class Chunk:
     @cached_property
     def negating(self) -> list[Passage]:
         """The first passages that may negate something."""
-        if not self.is_chinese and NEGATIVE.isdisjoint(self.keys):
-            return []
         return list(islice((each for each in self.passages if each.denied), _MAX_SCANNED))
 
     @cached_property
     def denied(self) -> set[Key]:
         """The keys that these may negate."""
-        return set[Key]().union(*[each.denied for each in self.negating])
+        if self.is_chinese:
+            return denied_in_chinese(self.prose, self.keys)
+        if NEGATIVE.isdisjoint(self.keys):
+            return set()
+        return set[Key]().union(*[passage.denied for passage in self.negating])
 
     @cached_property
     def _places(self) -> dict[Key, list[int]]:
@@ -198,20 +210,16 @@ class Chunk:
                 places.setdefault(key, []).append(at)
         return places
 
-    def similar(self, wanted: dict[Key, float]) -> list[Passage]:
-        """Return the passages that hold most of some weighted keys, best first."""
+    def similar(self, wanted: Mapping[Key, float], least: float) -> list[Passage]:
+        """Return the passages that hold most of some weighted keys, best first, and so much."""
         passages = self.passages
         if len(passages) > _MAX_SCANNED:
             held = sorted((self._places[key] for key in wanted if key in self._places), key=len)
             places = dict.fromkeys(at for few in held[:6] for at in few[:_MAX_SIMILAR])
             passages = [passages[at] for at in places]
-        if self.is_chinese:  # to look for pairs in a text is quicker than to read its pairs
-            pairs = [(pair_of(key), wanted[key]) for key in wanted.keys() & self.keys]
-            shares = [fsum(n for pair, n in pairs if pair in each.text) for each in passages]
-        else:
-            shares = [fsum(map(wanted.__getitem__, wanted.keys() & p.keys)) for p in passages]
+        shares = [passage.share(wanted) for passage in passages]
         best = sorted(zip(shares, passages, strict=True), key=itemgetter(0), reverse=True)
-        return [passage for share, passage in best[:_MAX_SIMILAR] if share]
+        return [passage for share, passage in best[:_MAX_SIMILAR] if share and share >= least]
 
     def size_bytes(self) -> int:
         """Return about how much memory it takes once sentences have been compared with it."""
@@ -259,17 +267,16 @@ class Evidence:
     """The chunks of one answer, and where its keys stand in them."""
 
     def __init__(
-        self, chunks: Sequence[str], sentences: Iterable[Sequence[Term]], tick: Tick = unlimited
+        self, chunks: Sequence[str], sentences: Iterable[Sequence[Key]], tick: Tick = unlimited
     ) -> None:
-        """Find the keys of some sentences, and of the pairs of neighbours among them."""
+        """Find the keys of some sentences, and the pairs of neighbours among them."""
         self.chunks: list[Chunk] = []
         for text in chunks:
             tick()
             self.chunks.append(kept_chunks.read(text))
         asked: set[Key] = set()
         pairs: set[tuple[Key, Key]] = set()
-        for sentence in sentences:
-            keys = [term.key for term in sentence]
+        for keys in sentences:
             asked.update(keys)
             pairs.update(pairwise(keys))
         self._rounded: dict[int, set[float]] = {}
@@ -320,6 +327,11 @@ class Evidence:
         if digits not in self._rounded:
             self._rounded[digits] = {float(f"{value:.{digits}g}") for value, _ in self.numbers}
         return self._rounded[digits]
+
+    @cached_property
+    def initials(self) -> str:
+        """The first characters of the words of all chunks."""
+        return "\n".join([chunk.initials for chunk in self.chunks])
 
     @cached_property
     def _plain(self) -> str:

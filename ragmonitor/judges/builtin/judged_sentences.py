@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import fsum
-from operator import itemgetter
 from typing import Final
 
 from ragmonitor.judges.builtin.checks import (
-    CONTRADICTED_FROM,
     FailedCheck,
     failed_checks,
     follows,
     is_denied,
+    may_be_opposed,
+    opposed,
     surface_of,
 )
 from ragmonitor.judges.builtin.evidence import Evidence
-from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence, clauses_of
+from ragmonitor.judges.builtin.parsed_sentences import (
+    ParsedSentence,
+    clauses_of,
+    parsed_clauses,
+)
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, may_be_claim
 from ragmonitor.judges.builtin.structured.field_reading import read_fields
 from ragmonitor.judges.builtin.structured.fields import FieldTable
-from ragmonitor.judges.builtin.terms import Key, Term, in_ascii, placed
+from ragmonitor.judges.builtin.terms import AND, Key, Term, in_ascii, placed
 from ragmonitor.records import Reason, Severity, Verdict
 
 SUPPORTED_FROM: Final = 0.5
@@ -34,6 +37,8 @@ BESIDE: Final = 0.2
 STATED_FROM: Final = 0.9
 """Support from which a statement of absence is the chunks' own, and no refusal."""
 _MIN_STATED_WEIGHT: Final = 1.2
+CONTRADICTED_FROM: Final = 0.6
+"""Support of all but the conflicting words from which a conflict counts as a contradiction."""
 CLAUSE_ABSENT_BELOW: Final = 0.15
 """Support below which a clause of a supported sentence is a finding of its own."""
 MIN_CLAUSE_WEIGHT: Final = 1.3
@@ -76,7 +81,7 @@ class JudgedSentence:
     held: Mapping[int, float] = field(default_factory=dict)
     """The weight that each chunk holds of it."""
     missing: Sequence[Term] = ()
-    failed: Sequence[FailedCheck] = ()
+    failed: list[FailedCheck] = field(default_factory=list)
     is_denied: bool = False
     """Whether the chunks that hold most of it may negate something of it."""
     has_fields: bool = False
@@ -111,7 +116,7 @@ class JudgedSentence:
         """
         if self.verdict not in {Verdict.ABSENT, Verdict.CONTRADICTED}:
             return None
-        is_minor = self.reasons == ("content",) and self.support >= MINOR_FROM
+        is_minor = not self.failed and self.support >= MINOR_FROM
         return Severity.MINOR if is_minor else Severity.MAJOR
 
     @property
@@ -132,27 +137,23 @@ class JudgedSentence:
 
         Pairs of Chinese characters that touch are one text.
         """
-        said = self.sentence.bare
-        first = {t.key: at for at, t in reversed(list(enumerate(self.sentence.terms)))}
-        named: set[Key] = set()
-        for check in self.failed:
-            named |= check.keys if check.reason == "name" else set()
-        pieces: list[tuple[int, str, int]] = []
-        """The place of the term, the text, and where a piece of Chinese begins, else -1."""
+        said, bare = self.sentence.text, self.sentence.bare
+        named = {key for each in self.failed if each.reason == "name" for key in each.keys}
+        pieces: list[str] = [check.surface for check in self.failed]
+        begun = end = -1
+        """Where a piece of Chinese begins and ends."""
         for term in self.missing:
             if term.kind != "pair":
-                pieces.append((first[term.key], surface_of(term), -1))
+                pieces.append(surface_of(term))
             elif term.key not in named:
-                place, text, begun = pieces[-1] if pieces else (0, "", -1)
-                if begun >= 0 and term.at < begun + len(text):
-                    pieces[-1] = place, said[begun : term.at + 2], begun
+                if term.at < end:
+                    pieces.pop()
                 else:
-                    pieces.append((first[term.key], term.surface, term.at))
-        for check in self.failed:
-            place = min([first.get(key, 0) for key in check.keys], default=0)
-            pieces.append((place, check.surface, -1))
-        texts = [text for _, text, _ in sorted(pieces, key=itemgetter(0))]
-        return tuple(dict.fromkeys([text for text in texts if text and text in self.sentence.text]))
+                    begun = term.at
+                end = term.at + 2
+                pieces.append(bare[begun:end])
+        places = {piece: said.find(piece) for piece in pieces if piece}
+        return tuple(sorted([each for each in places if places[each] >= 0], key=places.__getitem__))
 
 
 def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
@@ -162,34 +163,55 @@ def judge_sentence(sentence: ParsedSentence, evidence: Evidence) -> JudgedSenten
         return judged  # fields are read clause by clause already
     if judged.severity is Severity.MINOR:
         return judged  # it says too much as a whole
-    weight = MIN_CLAUSE_WEIGHT / 2 if sentence.is_chinese else MIN_CLAUSE_WEIGHT
-    lacks = fsum(term.weight for term in judged.missing) >= (1 - CLAUSE_ABSENT_BELOW) * weight
+    least = MIN_CLAUSE_WEIGHT / 2 if sentence.is_chinese else MIN_CLAUSE_WEIGHT
+    lacks = sum([term.weight for term in judged.missing]) >= (1 - CLAUSE_ABSENT_BELOW) * least
     if not (lacks or judged.failed or judged.is_denied):
         return judged
     clauses = clauses_of(judged.sentence)
-    supports = [_support(clause, evidence) for _, clause in clauses]
-    if not 0 < len(clauses) <= _MAX_CLAUSES or max(supports) < SUPPORTED_FROM:
+    if not 0 < len(clauses) <= _MAX_CLAUSES:
         return judged
+    absent = {term.key for term in judged.missing}
+    weights = [sum([term.weight for term in clause]) for _, clause in clauses]
+    lost = [sum([t.weight for t in clause if t.key in absent]) for _, clause in clauses]
+    shares = [1.0 - n / weight for n, weight in zip(lost, weights, strict=True)]
+    is_borne = judged.verdict is Verdict.SUPPORTED and bool(absent)
     invented = [
-        support < CLAUSE_ABSENT_BELOW and clause.weight >= weight
-        for support, (_, clause) in zip(supports, clauses, strict=True)
+        share < CLAUSE_ABSENT_BELOW and weight >= least
+        for share, weight in zip(shares, weights, strict=True)
     ]
-    is_borne = judged.verdict is Verdict.SUPPORTED and bool(judged.missing)
-    if is_borne and not any(invented):
+    if max(shares) < SUPPORTED_FROM or (is_borne and not any(invented)):
         return judged
-    found = [(start, _judged(clause, evidence)) for start, clause in clauses]
+    found = [
+        (at, _judged_clause(clause, judged, evidence))
+        for at, clause in parsed_clauses(judged.sentence, clauses)
+    ]
     for (_, clause), is_invented in zip(found, invented, strict=True):
         if is_borne:
             clause.verdict = Verdict.ABSENT if is_invented else Verdict.SUPPORTED
-    verdicts = {clause.verdict for _, clause in found}
-    if Verdict.SUPPORTED in verdicts and len(verdicts) > 1:
+    if len({clause.is_supported for _, clause in found}) > 1:
         judged.clauses = found
     return judged
 
 
-def _support(clause: ParsedSentence, evidence: Evidence) -> float:
-    held = sum(term.weight for term in clause.terms if term.key in evidence.where)
-    return held / clause.weight if clause.weight else 0.0
+def _judged_clause(
+    clause: ParsedSentence, whole: JudgedSentence, evidence: Evidence
+) -> JudgedSentence:
+    """Return a clause of a sentence, with what of the sentence's findings concerns it."""
+    absent = {term.key for term in whole.missing}
+    missing = [term for term in clause.terms if term.key in absent]
+    failed = [
+        check
+        for check in whole.failed
+        if not check.keys.isdisjoint(clause.weights)
+        or (not check.keys and check.surface in clause.bare)
+    ]
+    judged = JudgedSentence(clause, held=evidence.held(clause.terms), missing=missing)
+    judged.failed = failed
+    if not any(check.reason == "negation" for check in failed):
+        best = evidence.closest(judged.held)
+        if whole.is_denied or may_be_opposed(clause, best):
+            judged.failed += opposed(clause, best)
+    return _weighed(judged, evidence)
 
 
 def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
@@ -198,18 +220,17 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if evidence.table and sentence.act is SpeechAct.CLAIM:
         bare = in_ascii(sentence.bare)
         sentence = replace(sentence, bare=bare, terms=placed(bare))
-    content = sentence.terms
     where = evidence.where
-    missing = [term for term in content if term.weight and term.key not in where]
-    if any(term.kind == "number" for term in missing):
-        units = {n.key: u.key for n, u in pairwise(content) if u.kind == "unit"}
+    missing = [term for term in sentence.terms if term.weight and term.key not in where]
+    if missing and "number" in sentence.kinds:
+        units = {n.key: u.key for n, u in pairwise(sentence.terms) if u.kind == "unit"}
         missing = [
             term
             for term in missing
             if term.kind != "number" or not follows(term, units.get(term.key, ""), evidence)
         ]
-    support = 1.0 - sum(term.weight for term in missing) / sentence.weight
-    judged = JudgedSentence(sentence, support=support, trust=support, held=evidence.held(content))
+    judged = JudgedSentence(sentence, held=evidence.held(sentence.terms), missing=missing)
+    support = judged.support = 1.0 - sum(term.weight for term in missing) / sentence.weight
     if (
         sentence.act is SpeechAct.REFUSAL
         and support >= STATED_FROM
@@ -219,14 +240,23 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
         judged.sentence = sentence = replace(sentence, act=SpeechAct.CLAIM)
     if not judged.is_checked:
         return judged
-    if support and len(content) > 1 and not sentence.is_chinese:
-        judged.trust = (1.0 - BESIDE) * support + BESIDE * _beside(content, evidence)
-    judged.missing = missing
     best = evidence.closest(judged.held)
     judged.is_denied = is_denied(sentence, best)
-    judged.failed = failed_checks(sentence, missing, support, best, evidence)
+    judged.failed = failed_checks(sentence, missing, best, evidence)
+    if judged.is_denied or may_be_opposed(sentence, best):
+        judged.failed += opposed(sentence, best)
+    return _weighed(judged, evidence)
+
+
+def _weighed(judged: JudgedSentence, evidence: Evidence) -> JudgedSentence:
+    """Return a sentence with its support, its trust and its verdict."""
+    sentence, missing = judged.sentence, judged.missing
+    support = judged.support = 1.0 - sum(term.weight for term in missing) / sentence.weight
+    judged.trust = support
+    if support and len(sentence.terms) > 1 and not sentence.is_chinese:
+        judged.trust = (1.0 - BESIDE) * support + BESIDE * _beside(sentence.terms, evidence)
     if (judged.failed or (missing and support > 0.5)) and evidence.holds(sentence.bare):
-        judged.failed = judged.missing = ()
+        judged.failed, judged.missing = [], []
         judged.support = judged.trust = 1.0
     elif evidence.table and sentence.act is SpeechAct.CLAIM:
         _add_fields(judged, evidence.table)
@@ -240,6 +270,8 @@ def _beside(content: Sequence[Term], evidence: Evidence) -> float:
     total = found = before = 0.0
     last: Key = ""
     for term in content:
+        if term.key == AND:
+            continue
         if term.weight and before:
             total += term.weight + before
             if (last, term.key) in evidence.beside:
@@ -314,14 +346,16 @@ def fewest_chunks(judged: JudgedSentence, evidence: Evidence) -> tuple[int, ...]
     if len(held) < 2:
         return tuple(held)
     left = [t for t in judged.sentence.terms if t.weight and t.key in evidence.where]
-    total, gained = sum(term.weight for term in left), 0.0
+    total = rest = sum([term.weight for term in left])
     chosen: list[int] = []
-    while held and gained < ENOUGH * total and total - gained >= MIN_GAIN * weight:
+    while held:
         best = max(held, key=lambda at: (held[at], evidence.chunks[at].text))
         if held[best] < MIN_GAIN * weight:
             break
         chosen.append(best)
-        gained += held[best]
+        rest -= held[best]
+        if rest <= (1.0 - ENOUGH) * total or rest < MIN_GAIN * weight:
+            break
         left = [term for term in left if best not in evidence.where[term.key]]
         held = evidence.held(left)
     return tuple(chosen)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.records import Cause
@@ -18,41 +17,34 @@ MAX_CPU_S: Final = 1.0
 """CPU time of the reading thread for one answer. Only texts that are made to be slow come near."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of the texts of one answer, and of the time in which they are read."""
+def check_length(texts: Iterable[str]) -> None:
+    """Refuse texts that are too long, before anything is done with them.
 
-    max_characters: int = MAX_CHARACTERS
-    max_cpu_s: float = MAX_CPU_S
-
-    def check(self, judge: str, texts: Iterable[str]) -> None:
-        """Refuse texts that are too long, before anything is done with them.
-
-        Raises:
-            JudgeError: They are too long; the cause is `too_long`.
-        """
-        characters = sum(map(len, texts))
-        if characters > self.max_characters:
-            raise _too_long(
-                judge,
-                f"question, chunks and answer have {characters:,} characters together, more than "
-                f"{self.max_characters:,}",
-            )
-
-    def deadline(self, judge: str) -> Callable[[], None]:
-        """Return a function that raises once this thread has worked for too long from now on.
-
-        It raises `JudgeError`, cause `too_long`. Before, it gives the interpreter's lock back.
-        """
-        until = time.thread_time() + self.max_cpu_s
-
-        def check() -> None:
-            give_back()
-            if time.thread_time() > until:
-                raise _too_long(judge, f"not read within {self.max_cpu_s:g} s of CPU time")
-
-        return check
+    Raises:
+        JudgeError: They are too long; the cause is `too_long`.
+    """
+    characters = sum(map(len, texts))
+    if characters > MAX_CHARACTERS:
+        raise _too_long(
+            f"question, chunks and answer have {characters:,} characters together, more than "
+            f"{MAX_CHARACTERS:,}"
+        )
 
 
-def _too_long(judge: str, problem: str) -> JudgeError:
-    return JudgeError(judge, problem, cause=Cause.TOO_LONG, retryable=False)
+def deadline() -> Callable[[], None]:
+    """Return a function that raises once this thread has worked for too long from now on.
+
+    It raises `JudgeError`, cause `too_long`. Before, it gives the interpreter's lock back.
+    """
+    until = time.thread_time() + MAX_CPU_S
+
+    def check() -> None:
+        give_back()
+        if time.thread_time() > until:
+            raise _too_long(f"not read within {MAX_CPU_S:g} s of CPU time")
+
+    return check
+
+
+def _too_long(problem: str) -> JudgeError:
+    return JudgeError("builtin", problem, cause=Cause.TOO_LONG, retryable=False)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin import word_lists
@@ -109,60 +108,72 @@ _MUTUAL: Final = frozenset(map(stem, word_lists.MUTUAL))
 _KINDS: Final = frozenset({"公司", "集团", "银行", "科技"})
 
 
+Acts = dict[str, list[tuple[frozenset[str], frozenset[str]]]]
+"""Maps a verb to who does it to whom: how the doer and the other begin and end."""
 _MAX_ACTS: Final = 16
-"""Acts of a sentence that are compared, and sentences with the same verb."""
 
 
-def exchanged_in_chinese(said: str, texts: Sequence[str]) -> str:
-    """Return a verb whose doer and other the sentences of a text exchange; empty: there is none."""
-    for verb, doer, other in islice(_acts(said), _MAX_ACTS):
-        with_verb = islice((text for text in texts if verb in text), _MAX_ACTS)
-        same = [act for text in with_verb for act in _acts(text) if act[0] == verb]
-        if any(doer & one and other & two for _, one, two in same):
-            continue
-        if any(doer & two and other & one for _, one, two in same):
-            return verb
-    return ""
-
-
-def _acts(text: str) -> Iterator[tuple[str, frozenset[str], frozenset[str]]]:
-    """Yield each verb of a text, and how its doer and its other begin and end."""
+def acts_of(text: str) -> Acts:
+    """Return who does what to whom in a Chinese text; of one verb, a few."""
+    acts: Acts = {}
     for found in _ACT.finditer(text):
         doer, other = found["left"], found["right"]
         if found["passive"]:
             doer, other = found["by"], found["left"]
-        if doer and other and not {"没", "和"} & {*found["left"]}:
+        same = acts.setdefault(found["verb"], [])
+        if doer and other and not {"没", "和"} & {*found["left"]} and len(same) < _MAX_ACTS:
             one, two = (frozenset((side[:2], side[-2:])) - _KINDS for side in (doer, other))
-            yield found["verb"], one, two
+            same.append((one, two))
+    return acts
 
 
-def exchanged(content: Sequence[Term], orders: Sequence[Sequence[Key]]) -> str:
+def exchanged_in_chinese(said: str, texts: Sequence[Acts]) -> str:
+    """Return a verb whose doer and other the texts exchange; empty: there is none."""
+    for verb, acts in acts_of(said).items():
+        same = [act for text in texts for act in text.get(verb, ())]
+        for doer, other in acts:
+            is_same = any(doer & one and other & two for one, two in same)
+            if not is_same and any(doer & two and other & one for one, two in same):
+                return verb
+    return ""
+
+
+def exchanged(
+    content: Sequence[Term], orders: Sequence[Sequence[Key]], known: Container[Key]
+) -> str:
     """Return an English verb whose doer and other, the names beside it, the chunks exchange.
 
     Args:
         content: A sentence's terms.
         orders: The keys of the chunks, in order.
+        known: Keys that stand in a chunk.
     """
     keys = [term.key for term in content]
     names = {term.key for term in content if term.kind == "name"}
     for at, verb in enumerate(content[:_MAX_TERMS]):
-        if verb.kind != "word" or not at or keys[at - 1] not in names or verb.key in _MUTUAL:
+        if verb.kind != "word" or not at or keys[at - 1] not in names:
+            continue
+        if verb.key not in known or verb.key in _MUTUAL:
             continue
         doer, other = _sides(keys, at, names)
         doer, other = doer - other, other - doer  # `Alpha Corp` and `Beta Corp`
         if not (doer and other):
             continue
         found = [
-            _sides(order, place, names)
-            for order in orders
-            for place, key in enumerate(order)
-            if key == verb.key
+            _sides(order, place, names) for order in orders for place in _places(order, verb.key)
         ]
         if any(doer & one and other & two for one, two in found):
             continue
         if any(doer & two and other & one and not doer & one for one, two in found):
             return verb.surface
     return ""
+
+
+def _places(order: Sequence[Key], key: Key) -> Iterator[int]:
+    at = -1
+    for _ in range(min(order.count(key), _MAX_PLACES)):
+        at = order.index(key, at + 1)
+        yield at
 
 
 def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], set[Key]]:
@@ -173,8 +184,8 @@ def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], se
     return (behind, before) if is_passive else (before, behind)
 
 
-_MAX_TERMS: Final = 60
-"""Terms of a sentence that are looked at."""
+_MAX_TERMS, _MAX_PLACES = 60, 64
+"""Terms of a sentence that are looked at, and places of a verb in a chunk."""
 _BEFORE: Final = 2
 _BEHIND: Final = 6
 """Keys before and behind a verb that are looked at for the names of its sides."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -18,7 +19,7 @@ from ragmonitor.judges.builtin.polarity import (
     english_polarity,
 )
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
-from ragmonitor.judges.builtin.terms import Key, Term, terms
+from ragmonitor.judges.builtin.terms import AND, Key, Term, placed, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
@@ -32,17 +33,18 @@ class ParsedSentence:
     act: SpeechAct
     terms: list[Term]
     """The terms of `bare`."""
-    weight: float
-    is_chinese: bool
 
-    @cached_property
-    def weights(self) -> dict[Key, float]:
-        """The weights of its keys with content."""
-        return {term.key: term.weight for term in self.terms if term.weight}
+    def __post_init__(self) -> None:
+        """Find what every check asks for."""
+        self.keys = [term.key for term in self.terms if term.key != AND]
+        self.kinds = [term.kind for term in self.terms]
+        self.weights = {term.key: term.weight for term in self.terms if term.weight}
+        self.weight = sum([term.weight for term in self.terms])
+        self.is_chinese = "pair" in self.kinds
 
     @cached_property
     def wanted(self) -> dict[Key, float]:
-        """The same, of opposites the one that stands for both."""
+        """The weights of its keys with content, of opposites the one that stands for both."""
         if HAS_OPPOSITE.isdisjoint(self.weights):
             return self.weights
         return {OPPOSITE.get(key, (key, 1))[0]: weight for key, weight in self.weights.items()}
@@ -52,62 +54,68 @@ class ParsedSentence:
         """What it states and what it negates."""
         if self.is_chinese:
             return chinese_polarity(self.bare, self.terms)
-        return english_polarity([term.key for term in self.terms])
+        return english_polarity(self.keys)
 
 
 def parse_sentence(text: str) -> ParsedSentence:
     """Return what a sentence says and does."""
+    whole = terms(text)
     bare = without_framing(text)
-    content = terms(bare)
-    act = speech_act_of(text, bare, content)
-    return parsed(text, bare, act, content)
+    content = whole if bare is text else terms(bare)
+    act = speech_act_of(text, bare, {term.key for term in whole}, content)
+    return ParsedSentence(text, bare, act, content)
 
 
-def parsed(text: str, bare: str, act: SpeechAct, content: list[Term]) -> ParsedSentence:
-    """Return a sentence of which the act is known."""
-    is_chinese = not text.isascii() and any(term.kind == "pair" for term in content)
-    return ParsedSentence(text, bare, act, content, sum(t.weight for t in content), is_chinese)
-
-
-# The class comes first and alone, as that is what a search skips ahead by.
-_BORDER: Final = lazy_pattern(
-    r"[,;\s，；并而同以](?:(?<=[,;])\s+(?:(?:and|but|while|whereas|so|yet|plus)\s+)?(?=\w)"
-    r"|(?<=\s)(?:and|but|while|whereas|plus|as well as)\s"
-    r"|(?<=[，；])(?:并且|而且|同时|以及|并|且|但)?|(?<=[并而])且|(?<=同)时|(?<=以)及)"
-)
+_BORDERS: Final = frozenset({".", ",", ">but", AND})
+_NO_BORDER: Final = frozenset(":.!?")
+"""Last characters of tokens that are no border of clauses."""
+_CHINESE_BORDER: Final = lazy_pattern("[，；]|[并而]且|同时|以及")
 _MIN_CLAUSE: Final = 2
 """Terms with content of a clause that says something of its own; in Chinese it is one, and no
 number."""
 
 
-def clauses_of(sentence: ParsedSentence) -> list[tuple[int, ParsedSentence]]:
-    """Return the clauses of a claim, and where each begins; nothing if it is but one.
+def clauses_of(sentence: ParsedSentence) -> list[tuple[int, list[Term]]]:
+    """Return the terms of each clause of a claim, and in Chinese where it begins; none: it is one.
 
     What says too little alone belongs to the clause behind it, or to the last.
     """
-    text = sentence.bare
-    borders = [border.start() for border in _BORDER.finditer(text)]
-    found: list[tuple[int, int, list[Term]]] = []
-    start, content = 0, list[Term]()
-    for at, end in pairwise((0, *borders, len(text))) if borders else ():
-        content += _terms_within(sentence, at, end)
+    every = sentence.terms
+    if sentence.is_chinese:
+        places = [border.start() for border in _CHINESE_BORDER.finditer(sentence.bare)]
+        borders = [(place, bisect_left(every, place, key=attrgetter("at"))) for place in places]
+    else:
+        borders = [
+            (-1, at)
+            for at, term in enumerate(every)
+            if term.key in _BORDERS and term.surface[-1:] not in _NO_BORDER
+        ]
+    clauses: list[tuple[int, list[Term]]] = []
+    start, place = 0, 0
+    for next_place, end in (*borders, (-1, len(every))) if borders else ():
+        content = every[start:end]
         said = [term for term in content if term.kind == "pair"] if sentence.is_chinese else content
         if content_count(said) >= (_MIN_CLAUSE / 2 if sentence.is_chinese else _MIN_CLAUSE):
-            found.append((start, end, content))
-            start, content = end, []
-    if len(found) < 2:
+            clauses.append((place, content))
+            start, place = end, next_place
+    if len(clauses) < 2:
         return []
-    found[-1] = found[-1][0], len(text), [*found[-1][2], *content]
-    return [
-        (at, parsed(" " * at + text[at:end], " " * at + text[at:end], SpeechAct.CLAIM, terms))
-        for at, end, terms in found
-    ]
+    clauses[-1][1].extend(every[start:])
+    return clauses
 
 
-def _terms_within(sentence: ParsedSentence, start: int, end: int) -> list[Term]:
-    """Return the terms of a part of a sentence, in Chinese with its offsets."""
+def parsed_clauses(
+    sentence: ParsedSentence, clauses: Sequence[tuple[int, list[Term]]]
+) -> list[tuple[int, ParsedSentence]]:
+    """Return the clauses, and where each begins in the sentence."""
+    text = sentence.bare
+    starts = [place for place, _ in clauses]
     if not sentence.is_chinese:
-        return terms(sentence.bare[start:end])
-    found = sentence.terms
-    first, last = (bisect_left(found, place, key=attrgetter("at")) for place in (start, end))
-    return found[first:last]
+        found = iter(placed(text))
+        for n, (_, content) in enumerate(clauses):
+            first, *_ = islice(found, len(content))
+            starts[n] = first.at + len(first.surface) * (first.kind == "border") if n else 0
+    return [
+        (at, ParsedSentence(text[at:end], " " * at + text[at:end], SpeechAct.CLAIM, content))
+        for (at, end), (_, content) in zip(pairwise([*starts, len(text)]), clauses, strict=True)
+    ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin import word_lists
@@ -54,8 +53,14 @@ OPPOSITE: Final = _signs_of(
 )
 """Maps `clos` to (`open`, -1) and `open` to (`open`, 1)."""
 HAS_OPPOSITE: Final = frozenset(OPPOSITE)
-_SIGNS: Final = frozenset({"!", ">except", *_DENIALS})
-NEGATIVE: Final = _SIGNS.union(key for key, (_, sign) in OPPOSITE.items() if sign < 0)
+OTHERS: Final = {
+    key: frozenset(other for other, own in OPPOSITE.items() if own == (base, -sign))
+    for key, (base, sign) in OPPOSITE.items()
+}
+"""Maps a key to those that say the opposite."""
+SIGNS: Final = frozenset({"!", ">except", *_DENIALS})
+"""Keys that negate others; Chinese signs are keys of sentences alone, and none of chunks."""
+NEGATIVE: Final = SIGNS.union(key for key, (_, sign) in OPPOSITE.items() if sign < 0)
 """Keys of which every text that negates something holds one, but for Chinese signs."""
 
 
@@ -205,21 +210,8 @@ def _seen_from(one: Polarity, other: Polarity) -> dict[Key, tuple[int, int]]:
     return seen
 
 
-def negated_keys(keys: set[Key], order: Sequence[Key], text: str) -> set[Key]:
-    """Return the keys that a passage may negate, given by its keys or, if Chinese, by its text."""
-    negated: set[Key] = set()
-    for _, end in chinese_signs(text):
-        reach = text[end : end + REACH]
-        negated.update(map(pair_key, map("".join, pairwise(reach))))
-    for sign in keys & _SIGNS:
-        at = -1
-        for _ in range(order.count(sign)):
-            at = order.index(sign, at + 1)
-            if sign in _DENIALS:  # `camping is prohibited`
-                negated.update(order[max(0, at - REACH) : at])
-            for key in order[at + 1 : at + 4]:
-                if str(key)[0] != ">":
-                    negated.add(key)
-                    if key not in _GRANTS:  # of a verb that grants, its object is denied too
-                        break
-    return negated
+def denied_in_chinese(text: str, keys: set[Key]) -> set[Key]:
+    """Return the keys that a text may negate, of opposites the one that stands for both."""
+    behind = [text[end : end + REACH] for _, end in chinese_signs(text)]
+    near = {pair_key(part[at : at + 2]) for part in behind for at in range(len(part) - 1)}
+    return {OPPOSITE.get(key, (key, 1))[0] for key in near | (NEGATIVE & keys)}

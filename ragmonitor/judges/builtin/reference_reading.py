@@ -39,7 +39,7 @@ def read_reference(
     """
     places = split(simplified(reference))
     expected = {each.text: parse_sentence(each.text) for each in places}
-    said = [sentence.terms for sentence in expected.values()]
+    said = [sentence.keys for sentence in expected.values()]
     together = Evidence(chunks, said, tick)
     by_answer = Evidence([answer], said, tick)
     by_chunk: dict[int, Evidence] = {}
@@ -74,7 +74,7 @@ def read_reference(
         for sentence in assessment.sentences or ()
         if sentence.verdict is not Verdict.NO_CLAIM
     ]
-    by_reference = Evidence([reference], [claim.terms for claim in claims], tick)
+    by_reference = Evidence([reference], [claim.keys for claim in claims], tick)
     entailed = []
     for claim in claims:
         tick()

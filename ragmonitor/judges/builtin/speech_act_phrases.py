@@ -160,11 +160,6 @@ REFUSALS: Final = lazy_pattern(
 )
 """It declines to answer, or says that the sources do not tell."""
 
-SIGNS: Final = (
-    *("no", "n't", "n’t", "cant", "dont", "wont", "un", "lack", "fail", "never", "neither"),
-    *("suffic", "silent", "absent", "missing", "outside", "beyond", "only", "need", "required"),
-)
-"""Texts of which every English refusal holds one: to look for them is quicker."""
 FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起")
 """In a refusal: somebody declines; without it, the matter may have no evidence."""
 
@@ -284,7 +279,6 @@ ANNOUNCES_ALONE: Final = lazy_pattern(
     r"\A\W{0,4}(?:here(?:['’]s| is| are)|below (?:is|are)|the following (?:is|are))\b[^.!?]{0,60}?"
     r"\b(?:answers?|summary|overview|information|details|what|how|list|explanation|steps|points"
     r"|breakdown|response)\b"
-    r"|\A[^.!?]{0,120}?\bas follows\W{0,3}\Z|\A[^。！？]{0,60}?如下\W{0,3}\Z"
     r"|\A\W{0,4}(?:以下|下面)(?:是|为)"
 )
 """At the head of a sentence it announces without a colon."""

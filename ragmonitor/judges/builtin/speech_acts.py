@@ -8,7 +8,8 @@ from typing import Final
 
 from ragmonitor.judges.builtin import speech_act_phrases as phrases
 from ragmonitor.judges.builtin.framing import in_lower_case
-from ragmonitor.judges.builtin.terms import Term, terms
+from ragmonitor.judges.builtin.stems import stems
+from ragmonitor.judges.builtin.terms import Key, Term, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
@@ -43,11 +44,19 @@ _MIN_STATEMENT: Final = 3
 """Terms with content from which a clause beside a refusal counts as an answer."""
 
 
-def speech_act_of(text: str, bare: str, content: Sequence[Term]) -> SpeechAct:
+_REFUSING: Final = stems(
+    "lack insufficient silent absent missing outside beyond need required necessary unclear unknown"
+    " unsure enough"
+) | {"!", ">only"}
+"""Keys of which every English refusal of `REFUSALS` holds one: to look for them is quicker."""
+
+
+def speech_act_of(text: str, bare: str, keys: set[Key], content: Sequence[Term]) -> SpeechAct:
     """Return what a sentence does; `CLAIM` where there is any doubt.
 
     Args:
         text: The sentence.
+        keys: Its keys.
         bare: It without its framing.
         content: The terms of that.
     """
@@ -56,7 +65,7 @@ def speech_act_of(text: str, bare: str, content: Sequence[Term]) -> SpeechAct:
         return SpeechAct.HEADING
     lowered = in_lower_case(text)
     head = lowered[:_MAX_HEAD]
-    if _refuses(head) and not any(map(_answers, phrases.CLAUSES.split(head))):
+    if _refuses(head, keys) and not any(map(_answers, phrases.CLAUSES.split(head))):
         return SpeechAct.REFUSAL
     if len(text) <= _MAX_ONE_WORD and phrases.ONE_WORD.match(lowered):
         return SpeechAct.COURTESY
@@ -90,10 +99,11 @@ def content_count(content: Sequence[Term]) -> float:
     return len(kinds) - kinds.count("pair") / 2
 
 
-def _refuses(lowered: str) -> bool:
-    """Return whether a text in lower case holds a refusal."""
-    has_sign = any(map(lowered.__contains__, phrases.SIGNS))
-    if phrases.WHOLE_REFUSALS.match(lowered) or (has_sign and phrases.REFUSALS.search(lowered)):
+def _refuses(lowered: str, keys: set[Key]) -> bool:
+    """Return whether a text in lower case, of which some keys are given, holds a refusal."""
+    if phrases.WHOLE_REFUSALS.match(lowered):
+        return True
+    if not _REFUSING.isdisjoint(keys) and phrases.REFUSALS.search(lowered):
         return True
     return not lowered.isascii() and bool(phrases.CHINESE_REFUSALS.search(lowered))
 
@@ -101,7 +111,10 @@ def _refuses(lowered: str) -> bool:
 def _answers(clause: str) -> bool:
     """Return whether a clause beside a refusal, in lower case, says something of the matter."""
     clause = clause.strip(" ,，")
-    if _refuses(clause) or phrases.ABOUT_SOURCES.match(clause) or phrases.OFFERS.match(clause):
+    keys = {term.key for term in terms(clause)}
+    if _refuses(clause, keys) or phrases.ABOUT_SOURCES.match(clause):
+        return False
+    if phrases.OFFERS.match(clause):
         return False
     content = terms(phrases.COURTESIES.sub(" ", clause))
     has_number = any(term.kind == "number" and term.weight == 1.0 for term in content)
@@ -112,11 +125,15 @@ def _announces(text: str, bare: str, content: Sequence[Term]) -> bool:
     """Return whether a sentence only announces the next ones."""
     if any(term.kind in {"number", "time"} and term.weight for term in content):
         return False
-    is_short = content_count(content) <= _MIN_STATEMENT
-    for each in dict.fromkeys((in_lower_case(text), in_lower_case(bare))):
-        if each.rstrip(" *_")[-1:] in {":", "："}:
-            if is_short or phrases.ANNOUNCES.search(each):
+    for each in (text,) if bare is text else (text, bare):
+        said = in_lower_case(each)
+        if said.rstrip(" *_")[-1:] in {":", "："}:
+            if content_count(content) <= _MIN_STATEMENT or phrases.ANNOUNCES.search(said):
                 return True
-        elif phrases.ANNOUNCES_ALONE.match(each):
+        elif phrases.ANNOUNCES_ALONE.match(said) or said.rstrip(_SIGNS).endswith(_AS_FOLLOWS):
             return True
     return False
+
+
+_SIGNS: Final = " .!?。！？*_"
+_AS_FOLLOWS: Final = ("as follows", "如下")

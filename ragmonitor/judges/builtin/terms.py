@@ -19,7 +19,7 @@ from ragmonitor.judges.builtin import quantities, word_lists
 from ragmonitor.judges.builtin.quantities import Atom, Kind, alternatives, chinese_figures
 from ragmonitor.judges.builtin.simplified_characters import PLAIN, TRADITIONAL
 from ragmonitor.judges.builtin.stems import stem
-from ragmonitor.judges.sentences import HAN
+from ragmonitor.judges.sentences import ABBREVIATIONS, HAN
 from ragmonitor.runtime.patterns import lazy_pattern
 
 Key = str | int
@@ -56,6 +56,8 @@ def _keep(known: dict[str, _Value], token: str, value: _Value) -> _Value:
 # --- English ------------------------------------------------------------------------------------
 
 NEGATION: Final = Atom("!", 0.0, "negation")
+AND: Final = ">and"
+"""A key that only sentences have, not chunks: it may stand between clauses."""
 _END: Final = Atom(".", 0.0, "border")
 _COMMA: Final = Atom(",", 0.0, "border")
 _PERHAPS_DATES: Final = frozenset(["may", "march", "mar", "sun", "sat", "wed", "mon", "dec", "jan"])
@@ -63,7 +65,6 @@ _PERHAPS_DATES: Final = frozenset(["may", "march", "mar", "sun", "sat", "wed", "
 UNITS: Final = {n: unit for n, unit in word_lists.UNITS.items() if n not in {"in", "t", "s"}}
 _WORD_UNITS: Final = {name: unit for name, unit in UNITS.items() if name not in set("hlgmba")}
 """Units that need no figure glued to them."""
-_NEVER_LAST: Final = frozenset(word_lists.ABBREVIATIONS)
 _LETTERS: Final = frozenset("BCDEFGHJKLMNOPQRTUVWXYZ")
 """Letters that name something where they stand alone."""
 _COUNTRIES: Final = frozenset({"us", "swiss"})
@@ -156,7 +157,7 @@ def _atoms(token: str) -> tuple[Atom, ...]:
     if last.isalnum():
         return atoms
     is_dot_last = (
-        last == "." and bare.lower() not in _NEVER_LAST and "." not in bare and len(bare) > 1
+        last == "." and bare.lower() not in ABBREVIATIONS and "." not in bare and len(bare) > 1
     )
     if last in "!?;" or token in {".", "..."} or is_dot_last:
         return (*atoms, _END)
@@ -176,7 +177,7 @@ class _Keys(dict[str, tuple[Key, ...]]):
     """The keys of each different token of a chunk, all that may be the same."""
 
     def __missing__(self, token: str) -> tuple[Key, ...]:
-        keys = [atom[0] for atom in _atoms(token)]
+        keys = [atom[0] for atom in _atoms(token) if atom[0] != AND]
         if any(key[0] in "@°" for key in keys):
             keys = [other for key in keys for other in alternatives(key)]
         return _keep(self, token, tuple(keys))
@@ -323,15 +324,17 @@ def terms(text: str) -> list[Term]:
 def placed(text: str) -> list[Term]:
     """Return the terms of a text with the offsets of their surfaces."""
     out: list[Term] = []
-    at = 0
+    at, last = 0, ""
     for term in terms(text):
-        if term.at < 0:
-            start = text.find(term.surface.split(" ", 1)[0], at)
-            at = start if start >= 0 else at
-            surface = text[at : at + len(term.surface)].rstrip(",.:;")
-            out.append(Term(term.key, term.weight, term.kind, surface, at))
-        else:
+        if term.at >= 0:
             out.append(term)
+            continue
+        if term.surface != last:  # else two terms of one token
+            start = text.find(term.surface.split(" ", 1)[0], at + len(last.split(" ", 1)[0]))
+            at = start if start >= 0 else at
+            last = term.surface
+        surface = text[at : at + len(term.surface)].rstrip(",.:;")
+        out.append(Term(term.key, term.weight, term.kind, surface, at))
     return out
 
 

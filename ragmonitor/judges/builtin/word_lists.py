@@ -41,7 +41,7 @@ STOP_WORDS: Final = words(
 
 NEGATIONS: Final = words(
     """
-    not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont
+    not no never neither nor nt cannot cant dont doesnt didnt isnt arent wasnt werent wont
     wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
     refuse without nobody none nothing nowhere non
     """
@@ -310,6 +310,7 @@ SMALL_WORDS: Final = (
     "if unless until till otherwise",
     "but though although however while whereas",
     "by",
+    "and well",
     "nor",
     "from",
     "only just sure merely simply necessarily all every always both more less fewer",
@@ -317,11 +318,3 @@ SMALL_WORDS: Final = (
     "except excluding",
 )
 """Words that say what a negation reaches, or who does what; the first of a line stands for all."""
-
-ABBREVIATIONS: Final = words(
-    """
-    dr mr mrs ms prof st mt gen rep sen gov col lt vs cf eg ie viz approx est no nos nr fig vol
-    pp inc ltd co corp llc plc etc jr sr jan feb mar apr jun jul aug sep sept oct nov dec
-    """
-)
-"""Words behind whose dot a sentence goes on."""

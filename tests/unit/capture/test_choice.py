@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmonitor.capture import INTERACTION_TAG, Recorder
+from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
 from ragmonitor.records import Usage
 from tests.support.plain_framework import Plain
 
@@ -13,7 +13,7 @@ def handed():
 
 
 def build(handed, **options):
-    return Recorder(Plain(), handed.append, max_open_runs=50, open_run_age_s=60, **options)
+    return Recorder(Plain(), handed.append, **options)
 
 
 def rag(recorder, under, *, name="inner", tags=(), key="i"):
@@ -53,7 +53,7 @@ def test_a_failure_between_retrieval_and_model_is_an_error(handed):
     assert finished.interaction().error == "ValueError: step is broken"
 
 
-def test_a_run_that_never_goes_on_is_partial(handed):
+def test_a_run_that_never_goes_on_is_partial(handed, monkeypatch):
     """The user got no answer; a new question on the same thread says so too."""
     recorder = build(handed)
     for root in "ab":
@@ -64,7 +64,7 @@ def test_a_run_that_never_goes_on_is_partial(handed):
         recorder.ended(f"{root}m", "draft")
         recorder.interrupted(root)
     assert [f.status for f in handed] == ["partial"]
-    recorder._paused_run_age_ns = -1
+    monkeypatch.setattr("ragmonitor.capture.recorder.PAUSED_RUN_AGE_S", -1)
     recorder.sweep()
     assert [f.status for f in handed] == ["partial", "partial"]
     assert len(recorder) == 0

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Record, sound
-from ragmonitor.capture.coercion import CUT, usage_of
+from ragmonitor.capture.coercion import CUT, sound, usage_of
+from ragmonitor.capture.plain import InteractionRecorder, Record
 from ragmonitor.records import (
     Chunk,
     Generation,

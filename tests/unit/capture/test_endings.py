@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ragmonitor.capture import Recorder
+from ragmonitor.capture.recorder import Recorder
 from tests.support.plain_framework import Plain
 
 

@@ -3,8 +3,9 @@
 import pytest
 from opentelemetry import context
 
-from ragmonitor.capture import InteractionRecorder, Recorder
 from ragmonitor.capture.interaction_labels import merged
+from ragmonitor.capture.plain import InteractionRecorder
+from ragmonitor.capture.recorder import Recorder
 from tests.support.plain_framework import Plain
 
 SAID = {

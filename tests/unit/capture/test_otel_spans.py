@@ -8,15 +8,11 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.span_readers import (
-    JoinedTrace,
-    SpanRecord,
-    genai,
-    texts,
-    with_contents,
-)
+from ragmonitor.capture.span_readers import genai, texts
+from ragmonitor.capture.span_readers.span_events import with_contents
+from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import step_of
-from ragmonitor.capture.span_readers.trees import OpenSpan
+from ragmonitor.capture.span_readers.trees import JoinedTrace, OpenSpan
 from ragmonitor.records import Usage
 
 LANGCHAIN_OI = "openinference.instrumentation.langchain"

@@ -4,14 +4,13 @@ import sys
 
 import pytest
 
-from ragmonitor.capture.span_readers import dialects, openinference, processor
-from ragmonitor.runtime import guard
+from ragmonitor.capture.span_readers import processor
 from tests.support.otel_spans import Told
 
 
 @pytest.fixture
 def told():
-    yield (made := Told(max_spans=100_000))
+    yield (made := Told())
     made.provider.shutdown()
 
 
@@ -83,7 +82,7 @@ def test_a_sweep_is_linear_in_the_spans(shape):
     """Four times as many spans cost some four times as many calls, not sixteen times."""
     costs = []
     for n in (200, 800):
-        told = Told(max_spans=100_000)
+        told = Told()
         held = shape(told, n)
         told.clock.advance(5)
         costs.append(calls_of(told.processor.sweep))
@@ -117,29 +116,6 @@ def test_json_without_a_floor_costs_one_text(told, depth, closed):
     assert len(told.processor) == 0
 
 
-@pytest.mark.parametrize("name", ["role", "fill"])
-def test_a_fault_in_reading_a_span_costs_its_text_and_not_the_trace(told, monkeypatch, name):
-    """It is counted, the interaction is incomplete if it is still one, and nothing is kept."""
-    original = getattr(openinference.DIALECT, name)
-
-    def fails(given):
-        if getattr(given, "span", given).name == "ask":
-            raise RecursionError
-        return original(given)
-
-    broken = openinference.DIALECT._replace(**{name: fails})
-    monkeypatch.setattr(dialects, "DIALECTS", (broken, *dialects.DIALECTS[1:]))
-    before = guard.errors["capture"]
-    told.tell()
-    found = told.after(2)
-    assert guard.errors["capture"] > before
-    assert [each.capture_incomplete for each in found] == ([] if name == "role" else [True])
-    told.after(100)
-    assert len(told.processor) == 0
-    assert told.processor._traces == {}
-    assert told.forgotten == []
-
-
 def test_a_fault_in_joining_a_trace_gives_the_trace_up(told, monkeypatch):
     """It is counted with its cause, and not met again at every sweep."""
 
@@ -151,5 +127,5 @@ def test_a_fault_in_joining_a_trace_gives_the_trace_up(told, monkeypatch):
     told.after(2)
     assert told.forgotten == ["unreadable"]
     assert len(told.processor) == 0
-    told.after(100)
+    told.after(1000)
     assert told.forgotten == ["unreadable"]

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from ragmonitor.capture import InteractionRecorder
+from ragmonitor.capture.plain import InteractionRecorder
 
 
 def test_the_caller_s_span_is_the_parent():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.capture import Recorder
+from ragmonitor.capture.recorder import Recorder
 from ragmonitor.runtime import guard
 from tests.support.plain_framework import Plain
 
@@ -16,7 +16,7 @@ def handed():
 
 @pytest.fixture
 def recorder(handed):
-    return Recorder(Plain(), handed.append, max_open_runs=50, open_run_age_s=60)
+    return Recorder(Plain(), handed.append)
 
 
 def tell(recorder, root="r", *, answer="The sky is blue.", chunks=("Blue sky.",)):
@@ -67,10 +67,11 @@ def test_a_given_that_comes_at_the_end_is_taken(recorder, handed):
     assert handed[0].interaction().query == "Why so late?"
 
 
-def test_an_abandoned_run_is_given_up_as_partial(handed):
+def test_an_abandoned_run_is_given_up_as_partial(handed, monkeypatch):
     """A stream nobody reads to its end leaves the table and is handed over."""
+    monkeypatch.setattr("ragmonitor.capture.recorder.OPEN_RUN_AGE_S", 0.0)
     forgotten = []
-    recorder = Recorder(Plain(), handed.append, open_run_age_s=0.0, on_forgotten=forgotten.append)
+    recorder = Recorder(Plain(), handed.append, on_forgotten=forgotten.append)
     recorder.started("r", None, "chain", "qa", "Why?")
     recorder.started("s", "r", "retriever", "search")
     recorder.ended("s", ["c"])
@@ -81,9 +82,9 @@ def test_an_abandoned_run_is_given_up_as_partial(handed):
     assert forgotten == ["aged_out"]
 
 
-def test_open_runs_are_bounded(handed):
+def test_open_runs_are_bounded(recorder, monkeypatch):
     """The oldest make room."""
-    recorder = Recorder(Plain(), handed.append, max_open_runs=10)
+    monkeypatch.setattr("ragmonitor.capture.recorder.MAX_OPEN_RUNS", 10)
     for n in range(1_000):
         recorder.started(n, None, "chain", "never ended")
     assert len(recorder) <= 10
@@ -121,7 +122,7 @@ def test_no_order_of_events_breaks_it(told):
     """Any nonsense of starts and ends: no error, no leak beyond what is open, roots once."""
     handed = []
     before = guard.errors["capture"]
-    recorder = Recorder(Plain(), handed.append, open_run_age_s=0.0)
+    recorder = Recorder(Plain(), handed.append)
     for what, run, parent, kind in told:
         if what == "start":
             recorder.started(run, parent, kind, "n", "q")
@@ -131,8 +132,10 @@ def test_no_order_of_events_breaks_it(told):
             recorder.failed(run, ValueError("x"))
         else:
             recorder.piece(run, "x")
-    recorder.sweep()
-    recorder.sweep()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragmonitor.capture.recorder.OPEN_RUN_AGE_S", 0.0)
+        recorder.sweep()
+        recorder.sweep()
     assert len(recorder) == 0
     assert guard.errors["capture"] == before
     for finished in handed:
@@ -140,10 +143,11 @@ def test_no_order_of_events_breaks_it(told):
 
 
 @pytest.mark.parametrize("kind", ["retriever", "model", "tool", "chain"])
-def test_the_children_of_one_root_are_bounded_too(handed, kind):
+def test_the_children_of_one_root_are_bounded_too(handed, kind, monkeypatch):
     """What makes room is counted, and its interaction incomplete."""
+    monkeypatch.setattr("ragmonitor.capture.recorder.MAX_OPEN_RUNS", 100)
     forgotten = []
-    recorder = Recorder(Plain(), handed.append, max_open_runs=100, on_forgotten=forgotten.append)
+    recorder = Recorder(Plain(), handed.append, on_forgotten=forgotten.append)
     recorder.started("r", None, "chain", "qa", "Why?")
     recorder.started("s", "r", "retriever", "search", "Why?")
     recorder.ended("s", ["Blue sky."])

@@ -6,8 +6,8 @@ from contextvars import copy_context
 
 import pytest
 
-from ragmonitor.capture import InteractionRecorder, Recorder
-from ragmonitor.capture.plain import StreamedAnswer
+from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer
+from ragmonitor.capture.recorder import Recorder
 from ragmonitor.capture.scopes import MAX_PARTS
 from ragmonitor.records import Chunk
 from tests.support.plain_framework import Plain

@@ -46,7 +46,7 @@ def test_a_document_that_was_replaced_is_named():
     service.run(1_800.0, lambda _, d: 0.6 if "c.md" in d else 0.02, documents=documents)
     assert named(service, since_s)[0] == [("document", "c.md")]
     assert not any("source=" in name for name in service.store.read("totals"))
-    [worst, *_] = service.causes.views()["documents"]["listed"]
+    [worst, *_] = service.causes.documents.views()["documents"]["listed"]
     assert worst["document"] == "c.md"
     assert worst["contradicted"] > 50
     assert worst["shown"] == worst["retrieved"] or worst["retrieved"] >= worst["shown"]
@@ -125,22 +125,23 @@ def test_a_version_that_is_worse_raises_one_alarm_and_is_named():
     )
     [event] = [each for each in service.events if each.signal == "version_worse"]
     assert "service_version 1.1 is worse than 1.0" in event.detail
-    [state] = service.causes.alarm_states()
+    [state] = service.causes.versions.alarm_states()
     assert state.active
     assert named(service, since_s)[0] == [("version", "version 1.1")]
-    gauges = service.causes.gauges()
+    gauges = service.causes.versions.gauges()
     of = ("signal", "hallucination")
     bounds = {each.labels[-1][1]: each.value for each in gauges if of in each.labels}
     assert 0 < bounds["lower"] < bounds["mean"] < bounds["upper"]
-    found = service.causes.records()["versions"]
+    found = service.causes.versions.records()["versions"]
     assert {(each["candidate"], each["baseline"]) for each in found} == {("1.1", "1.0")}
 
     other = service.another().causes
-    other.tick()
-    [state] = other.alarm_states()
+    for part in other.parts:
+        part.tick()
+    [state] = other.versions.alarm_states()
     assert state.active, "another process knows of it"
     service.run(OVER_S + 120, 0.02, attributes=canary(0))
-    [state] = service.causes.alarm_states()
+    [state] = service.causes.versions.alarm_states()
     assert not state.active
     assert [each.signal for each in service.events].count("version_worse") == 1
 
@@ -151,7 +152,7 @@ def test_a_canary_that_is_ramped_up_while_everything_gets_worse_is_not_worse():
     service.run(HOUR_S, 0.02, attributes=canary(0.05))
     service.run(HOUR_S, 0.3, attributes=canary(0.5))
     assert "version_worse" not in [each.signal for each in service.events]
-    for found in service.causes.records()["versions"]:
+    for found in service.causes.versions.records()["versions"]:
         assert found["lower"] < 0 < found["upper"]
 
 
@@ -172,7 +173,7 @@ def test_what_happened_shortly_before_stands_beside():
     assert kinds["event"].attributes == {"index": "v7"}
     assert "model" in kinds["judge_change"].name
     assert "deployment" not in kinds, "it was an hour ago"
-    records = service.causes.records()["events"]
+    records = service.causes.history.records()["events"]
     assert {each["kind"] for each in records} == {"event", "judge_change", "deployment"}
     assert all("attributes" not in each for each in records)
 
@@ -195,6 +196,6 @@ def test_the_table_of_documents_is_bounded():
     for n in range(3 * CAPACITY):
         service.now_s += 1
         service.answer({}, [f"{n}.md"], is_bad=False)
-    found = service.causes.views()["documents"]
+    found = service.causes.documents.views()["documents"]
     assert found["kept"] <= 2 * CAPACITY
     assert found["listed"][0]["document"] == "bad.md"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ragmonitor import Monitor
 from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
-from ragmonitor.cli.masking import Masker
+from ragmonitor.cli.masking import masked
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.addresses import shown
 from ragmonitor.runtime.errors import SettingsError
@@ -100,9 +100,8 @@ def test_no_key_is_shown(monkeypatch, name, value):
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
     monkeypatch.setenv("RAGMONITOR_BUDGET__CALLS_PER_DAY", "1")
     monkeypatch.setenv(name, value)
-    masker = Masker()
-    assert HUSH not in masker.text(f"key {HUSH} at {value}: 401")
-    assert HUSH not in repr(list(doctor.described(Settings.load(), masker)))
+    assert HUSH not in masked(f"key {HUSH} at {value}: 401")
+    assert HUSH not in repr(list(doctor.described(Settings.load())))
 
 
 @pytest.mark.parametrize(
@@ -192,8 +191,8 @@ def test_a_model_must_tell_the_sentences_apart(verdicts, state):
     """One call, and its cost is said."""
     judge = ScriptedJudge(lambda _: replace(stories.assessment(*verdicts), usage=USED))
     check = doctor.checked("judge", partial(doctor.read_trial, lambda: judge))
-    assert check.state == state
-    assert "1 call, 320 tokens, 0.012300 USD" in check.finding
+    assert check["state"] == state
+    assert "1 call, 320 tokens, 0.012300 USD" in check["finding"]
     assert len(judge.asked) == 1
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import stat
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -100,32 +98,6 @@ def test_a_callable_that_cannot_be_had_is_said(folder, name, message):
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert message in result.output
-
-
-def test_a_service_gets_its_header(folder):
-    """With a question at a time."""
-    got = []
-
-    class Service(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got.append((self.headers["Authorization"], body))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"answer": "The shop opens at 9."}')
-
-        def log_message(self, *_): ...
-
-    golden = {"question": "When?", "answer": "The shop opens at 9."}
-    Path("goldens.jsonl").write_text(json.dumps(golden))
-    with HTTPServer(("127.0.0.1", 0), Service) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        words = ["gate", "goldens.jsonl", "--url", url, "--save", "b.jsonl"]
-        words += ["--header", "Authorization: Bearer x"]
-        assert CliRunner().invoke(app, words).exit_code == 0
-        server.shutdown()
-    assert got == [("Bearer x", {"question": "When?"})]
 
 
 def test_a_judge_that_answers_nothing_decides_nothing(baseline, monkeypatch):

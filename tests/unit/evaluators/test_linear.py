@@ -3,7 +3,6 @@
 import pytest
 
 from ragmonitor.evaluators import evaluate, table
-from ragmonitor.evaluators import retrieval as retrieval_module
 from ragmonitor.evaluators.citations import numbers
 from ragmonitor.evaluators.retrieval import context_rouge_l, document_precision
 from ragmonitor.records import (
@@ -84,21 +83,6 @@ def test_four_times_as_much_is_four_times_the_work(name):
         assert sum(isinstance(each, Scored) for each in found) > 25
         work.append(lines[0])
     assert work[1] < LINEAR * work[0]
-
-
-def test_documents_without_ids_are_compared_as_often_as_texts_differ(monkeypatch):
-    """Equal texts are found without a comparison, and one that comes again is compared once."""
-    told, assessment = story(BIG, **STORIES["numbers"])
-    without = [Chunk(text=chunk.text) for chunk in told.chunks]
-    compared = []
-    monkeypatch.setattr(
-        retrieval_module, "_nearest", lambda text, texts: compared.append(text) or None
-    )
-    told = interaction(
-        chunks=(*without, *[Chunk(text="Other.")] * 500), reference_chunks=tuple(without)
-    )
-    assert document_precision(told, assessment) == BIG / (BIG + 500)
-    assert compared == ["Other."]
 
 
 def test_what_is_too_long_to_compare_is_not_scored():

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.goldens.gate_reports import as_json, junit, markdown
 from ragmonitor.goldens.golden import Golden, GoldensError
-from ragmonitor.goldens.release_comparison import compare_releases
+from ragmonitor.goldens.release_comparison import as_json, compare_releases, junit, markdown
 from ragmonitor.goldens.scored_runs import (
     ScoredGolden,
     ScoredRun,

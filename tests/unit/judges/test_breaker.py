@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmonitor.judges.breaker import COOL_S, MAX_COOL_S, OPENS_AFTER, Breaker
+from ragmonitor.judges.calls import COOL_S, MAX_COOL_S, OPENS_AFTER, Breaker
 from ragmonitor.judges.provider import ProviderError
 from ragmonitor.testing import ManualClock
 

@@ -7,9 +7,9 @@ import pytest
 
 from ragmonitor.judges.builtin import (
     BuiltinJudge,
-    Limits,
     assess,
     evidence,
+    limits,
     names,
     reference_reading,
 )
@@ -50,10 +50,12 @@ def of(writers: Iterable[str]) -> pytest.MarkDecorator:
 @pytest.fixture
 def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower what bounds the work on one answer, so that small texts reach it as huge ones do."""
+    monkeypatch.setattr(limits, "MAX_CPU_S", 1e9)  # counting is slow
     monkeypatch.setattr(evidence, "_MAX_SCANNED", 4)
     monkeypatch.setattr(evidence, "_MAX_SIMILAR", 2)
     monkeypatch.setattr(evidence, "_MAX_HELD", 4)
     monkeypatch.setattr(names, "_MAX_ACTS", 4)
+    monkeypatch.setattr(names, "_MAX_PLACES", 4)
     monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
     for module in (fields, field_reading):
         for name, low in (("MAX_SHARED", 2), ("MAX_COMPARED", 4), ("MAX_PER_CLAUSE", 4)):
@@ -77,7 +79,7 @@ def interaction(query: str, chunks: list[str], answer: str, reference: str = "")
 def work(texts: Texts, *, with_reference: bool = False) -> int:
     """Return how many lines are run to read texts."""
     query, chunks, answer = texts
-    judge = BuiltinJudge(Limits(max_cpu_s=1e9))  # counting is slow
+    judge = BuiltinJudge()
     clear_kept()
     with counted("judges") as count:
         judge.read(interaction(query, chunks, answer, answer if with_reference else ""))
@@ -154,9 +156,10 @@ def test_texts_beyond_the_limit_are_refused_before_they_are_read():
 def test_a_reading_that_takes_too_long_is_given_up(shape: str, monkeypatch: pytest.MonkeyPatch):
     """The time is looked at before every sentence and every chunk."""
     clock = iter(range(10_000))
+    monkeypatch.setattr(limits, "MAX_CPU_S", 20)
     monkeypatch.setattr(time, "thread_time", lambda: float(next(clock)))
     query, chunks, answer = SHAPES[shape](WRITERS["en small sentences"], 2_000)
     with pytest.raises(JudgeError, match="not read within 20 s") as caught:
-        BuiltinJudge(Limits(max_cpu_s=20)).read(interaction(query, chunks, answer))
+        BuiltinJudge().read(interaction(query, chunks, answer))
     assert caught.value.cause is Cause.TOO_LONG
     assert next(clock) == 22  # the first look beyond the limit was the last

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
-from ragmonitor.judges.breaker import Breaker
+from ragmonitor.judges.calls import Breaker
 from ragmonitor.judges.judge_prompts import SYSTEM, write_prompt
 from ragmonitor.judges.llm import TOKENS_PER_CALL, LlmJudge, prompt_version
 from ragmonitor.judges.scrubbing import one_line_of

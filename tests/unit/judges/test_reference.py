@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.builtin import BuiltinJudge
-from ragmonitor.judges.calls import Calls
+from ragmonitor.judges.calls import Breaker, Calls
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.long_evidence import Part
 from ragmonitor.judges.provider import Completer, Completion

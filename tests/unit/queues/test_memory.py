@@ -3,7 +3,6 @@
 import tracemalloc
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,12 +19,6 @@ def test_a_full_queue_refuses_and_keeps_the_oldest():
     queue = MemoryQueue(2)
     assert [queue.put(n) for n in range(3)] == [True, True, False]
     assert taken_from(queue, 9) == [0, 1]
-
-
-def test_a_queue_of_nothing_is_refused():
-    """A size below one is an error when it is built."""
-    with pytest.raises(ValueError, match="at least one"):
-        MemoryQueue(0)
 
 
 @given(

@@ -23,7 +23,7 @@ def fed(alarm: Alarm, values, *, each_s: float = 20.0, start_s: float = 0.0) -> 
     """Return what happens while verdicts come, each of an answer of its own."""
     found = []
     for n, value in enumerate(values):
-        event = alarm.step(start_s + n * each_s, {n % 4_000: cell(value)})
+        event = alarm.step(start_s + n * each_s, {f"{n % 4_000}": cell(value)})
         if event:
             found.append(event)
     return found
@@ -38,7 +38,7 @@ def capital_after(rng, *, session: int, days: float) -> float:
         own = rng.betavariate(0.3, 2.7) if session > 1 else 0.1
         group = rng.randrange(4_096)
         for _ in range(session):
-            alarm.step(60.0 * n, {group: cell(float(rng.random() < own))})
+            alarm.step(60.0 * n, {f"{group}": cell(float(rng.random() < own))})
             n += 1
     return alarm.evidence / len(alarm.parts)
 
@@ -76,8 +76,8 @@ def test_missing_verdicts_count_as_fine_for_raising():
         bad = rng.random() < 0.05
         fails = not bad and rng.random() < 0.5
         verdict = cell(float(bad)) if not fails else cell(0.0, weight=0.0, missed=1.0)
-        alarm.step(n * 20.0, {n % 4_000: verdict})
-        plain.step(n * 20.0, {} if fails else {n % 4_000: verdict})
+        alarm.step(n * 20.0, {f"{n % 4_000}": verdict})
+        plain.step(n * 20.0, {} if fails else {f"{n % 4_000}": verdict})
         if plain.is_active:
             break
     assert plain.is_active
@@ -89,14 +89,14 @@ def test_failed_verdicts_say_nothing_for_clearing():
     alarm = Alarm.begin(0.05, threshold_days=1.0)
     assert fed(alarm, [1.0] * 30) == ["raised"]
     for n in range(2_000):
-        alarm.step(10_000.0 + n * 20, {n: cell(0.0, weight=0.0, missed=1.0)})
+        alarm.step(10_000.0 + n * 20, {f"{n}": cell(0.0, weight=0.0, missed=1.0)})
     assert alarm.evidence < CLEARED_AT
 
 
 @given(
     buckets=st.lists(
         st.dictionaries(
-            st.integers(0, 3),
+            st.sampled_from("0123"),
             st.tuples(st.booleans(), st.booleans(), st.booleans()),
             max_size=3,
         ),
@@ -105,8 +105,10 @@ def test_failed_verdicts_say_nothing_for_clearing():
 )
 def test_open_draws_make_evidence_a_lower_bound(buckets):
     """Whatever comes of them, the evidence will be at least what is shown while they are open."""
-    ahead, known = Alarm.begin(0.2, 1e6), Alarm.begin(0.2, 1e6)
-    held: set[int] = set()
+    known = Alarm.begin(0.2, 1e6, max_reserve=1.0)
+    known.reserve, known.suspicion.parts = 1.0, [1.0]
+    ahead = known.copy()
+    held: set[str] = set()
     for n, bucket in enumerate(buckets):
         at_s = 600.0 * n
         seen = {
@@ -177,10 +179,11 @@ def test_what_was_put_aside_comes_in_when_something_is_suspicious():
     """As far as half of the threshold, and never more than the time that passed."""
     alarm = Alarm.begin(0.05, 30.0, max_reserve=7.5)
     for n in range(480):
-        alarm.step(n * HOUR_S, {n: cell(0.0)})
+        alarm.step(n * HOUR_S, {f"{n}": cell(0.0)})
     assert 7.4 < alarm.reserve <= 7.5
     low = alarm.evidence
-    alarm.step(480 * HOUR_S, {1: cell(0.0)}, suspicion=0.9)
+    alarm.suspicion.parts = [1.0]
+    alarm.step(480 * HOUR_S, {"1": cell(0.0)})
     assert low + 3 < alarm.evidence < 15
     assert alarm.evidence + alarm.reserve < 20
 

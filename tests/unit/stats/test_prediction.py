@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ragmonitor.stats.prediction import KEPT, Calibration, Predictions
+from ragmonitor.stats.prediction import KEPT, Calibration, calibrations
 from ragmonitor.stats.sums import LEARNED_WIDTH, NOTHING, Answer, Ledger, Outcome
 from ragmonitor.store import HOUR_S, Memory
 
@@ -24,18 +24,16 @@ def teach(store, rng, *, n: int, at_s: float = 0.0, useful: bool = True, session
     store.add(ledger.take())
 
 
-def learned(**options) -> Predictions:
+def learned(**options) -> dict[str, Calibration]:
     store = Memory(lambda: 0.0)
     teach(store, random.Random(1), **options)
-    predictions = Predictions(store)
-    predictions.refresh()
-    return predictions
+    return calibrations(store)
 
 
 def test_a_score_that_tells_apart_predicts_and_never_falls():
     """The higher the built-in judge's value, the more is expected."""
     predictions = learned(n=800)
-    means = [predictions.expected(["s"], {"s": x / 20})["s"].value for x in range(21)]
+    means = [predictions["s"].expected(x / 20).value for x in range(21)]
     assert means == sorted(means)
     assert means[1] < 0.1
     assert means[17] > 0.5
@@ -43,15 +41,15 @@ def test_a_score_that_tells_apart_predicts_and_never_falls():
 
 def test_a_score_that_says_nothing_predicts_the_base_rate():
     """It is left out of account, and not turned round."""
-    means = [learned(n=800, useful=False).expected(["s"], {"s": x})["s"].value for x in (0.1, 0.9)]
+    means = [learned(n=800, useful=False)["s"].expected(x).value for x in (0.1, 0.9)]
     assert max(means) - min(means) < 0.15
 
 
 @pytest.mark.parametrize("n", [0, 10])
 def test_nothing_is_expected_until_there_are_verdicts(n):
     """Estimates then rest on verdicts alone."""
-    found = learned(n=n).expected(["s", "other"], {"s": 0.5})
-    assert (found["s"].scored, found["other"]) == (0.0, NOTHING)
+    row = [0.0] * LEARNED_WIDTH
+    assert learned(n=n).get("s", Calibration(row)).expected(0.5).scored == 0.0
 
 
 def test_answers_of_which_the_built_in_judge_says_nothing_are_a_bin_of_their_own():
@@ -69,9 +67,6 @@ def test_processes_learn_together_from_the_newest_verdicts():
     teach(store, rng, n=200, at_s=0.0, useful=False)
     for hour in (1, 2):
         teach(store, rng, n=int(KEPT) // 2, at_s=hour * HOUR_S)
-    predictions = Predictions(store)
-    predictions.refresh()
-    assert predictions._calibrations["s"].verdicts == KEPT
+    assert calibrations(store)["s"].verdicts == KEPT
     store.commit(0, {}, moves=[("p0", "q0"), ("p3600", "q0"), ("p7200", "q0")])
-    predictions.refresh()
-    assert predictions._calibrations["s"].verdicts == KEPT + 200
+    assert calibrations(store)["s"].verdicts == KEPT + 200

@@ -69,7 +69,7 @@ def test_every_cause_is_one_or_the_other(cause):
     failures = {
         "not_sampled", "over_budget", "judge_busy", "judge_down", "evidence_too_long", "too_long",
         "queue_full", "judge_timeout", "judge_error", "judge_refused", "unreadable",
-        "evaluator_error", "shutdown",
+        "evaluator_error", "shutdown", "internal_error",
     }  # fmt: skip
     assert (told["faithfulness"] is None) == (cause.value in failures)
 

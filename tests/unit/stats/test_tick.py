@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from ragmonitor.stats.streams import Stream
 from ragmonitor.stats.sums import NOTHING, Answer, Ledger, Outcome
-from ragmonitor.stats.tick import WATERMARK_S, Tick, Watched
+from ragmonitor.stats.tick import WATERMARK_S, Tick
 from ragmonitor.store import BET_S, DAY_S, HOUR_S, Memory
 
 BEGAN_S = 1_800_000_000.0 // DAY_S * DAY_S
@@ -16,10 +17,10 @@ BEGAN_S = 1_800_000_000.0 // DAY_S * DAY_S
 class Service:
     """A service on a clock of its own: answers, verdicts some seconds later, ticks."""
 
-    def __init__(self, *watched: Watched, days: float = 30.0, seed: int = 1) -> None:
+    def __init__(self, *watched: Stream, days: float = 30.0, seed: int = 1) -> None:
         self.now_s = BEGAN_S
         self.store = Memory(lambda: self.now_s)
-        self.watched = watched or (Watched(series="s", objective=0.05),)
+        self.watched = watched or (Stream(series="s", objective=0.05),)
         self.tick = Tick(self.store, self.watched, false_alarm_every_days=days)
         self.rng = random.Random(seed)
         self.events: list = []
@@ -175,10 +176,10 @@ def test_a_verdict_that_never_comes_counts_as_fine():
 
 def test_an_objective_that_changes_is_the_services():
     """The process that began last decides; the row says so to all."""
-    service = Service(Watched(series="s", objective=0.5))
+    service = Service(Stream(series="s", objective=0.5))
     service.run(600.0, lambda t, _: 0.2)
     assert service.evaluation.alarms["s"].objective == 0.5
-    other = Tick(service.store, [Watched(series="s", objective=0.1)])
+    other = Tick(service.store, [Stream(series="s", objective=0.1)])
     other.holder = service.tick.holder
     assert other.run().alarms["s"].objective == 0.1
     service.run(120.0, lambda t, _: 0.2)
@@ -211,15 +212,6 @@ def test_the_slice_that_got_worse_is_named_and_no_other():
     found = service.tick.differences([("tenant=b", "tenant=a"), ("tenant=c", "tenant=a")])
     assert found["s", "tenant=b", "tenant=a"].decision(0.05) == "worse"
     assert found["s", "tenant=c", "tenant=a"].decision(0.5) == "equivalent"
-
-
-def test_a_slice_is_named_before_its_block_has_ended():
-    """Whoever is on call does not wait ten minutes for what there is to be seen."""
-    service = Service()
-    tenants = lambda n: (f"tenant={'abcd'[n % 4]}",)  # noqa: E731
-    service.run(100.0, lambda t, s: 1.0 if s == ("tenant=b",) else 0.0, slices=tenants, each_s=1.0)
-    assert service.store.names("c") == []
-    assert service.tick.named("s", BEGAN_S) == ["tenant=b"]
 
 
 def test_a_bet_is_read_about_once_however_often_time_ticks(monkeypatch):

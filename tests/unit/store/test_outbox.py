@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragmonitor.store import Added, Memory, Outbox, StoreUnavailableError
+from ragmonitor.store.outbox import SENT_FROM
 
 
 class Failing(Memory):
@@ -34,11 +35,12 @@ def test_increments_wait_and_are_added_once():
     assert box.waiting == 0
 
 
-def test_what_waits_is_added_up_and_bounded():
+def test_what_waits_is_added_up_and_bounded(monkeypatch):
     """More answers of the same series take no more memory; beyond the bound they are counted."""
     store = Failing()
     store.mode = "before"
-    box = Outbox(store, most=10)
+    monkeypatch.setattr("ragmonitor.store.outbox.MAX_WAITING", 10)
+    box = Outbox(store)
     for _ in range(100):
         box.add({"r0": {"s": [1.0] * 10}})
         box.flush()
@@ -59,5 +61,18 @@ def test_what_no_store_can_take_keeps_nothing_else_out():
         box.flush()
     assert box.dropped == 1
     box.add({"totals": {"answers": [1.0]}})
-    assert box.flush() == {"answers": [1.0]}
+    box.flush()
+    assert box.totals == {"answers": [1.0]}
     assert store.read("totals") == {"answers": [1.0]}
+
+
+def test_a_worker_with_its_hands_half_full_waits_for_no_tick():
+    """Records are settled as soon as so many are done, or their stream could go no faster."""
+    store = Memory()
+    box = Outbox(store)
+    for n in range(SENT_FROM):
+        assert store.read("totals") == {}
+        box.begin(f"{n}", "", is_again=False)
+        box.owe(f"{n}", {"totals": {"answers": [1.0]}})
+    assert store.read("totals") == {"answers": [SENT_FROM]}
+    assert not box.waits("0")

@@ -255,18 +255,3 @@ def test_a_process_that_is_killed_leaves_each_record_added_once_or_not_at_all(tm
     for record in records:
         store.add({"totals": {"answers": [1.0]}}, [Settlement(record)])
     assert store.read("totals") == {"answers": [300.0]}
-
-
-def test_what_is_beyond_the_limit_is_looked_for_once_for_many_rows(tmp_path, monkeypatch):
-    connect, statements = sqlite3.connect, []
-
-    def traced(*given, **named):
-        db = connect(*given, **named)
-        db.set_trace_callback(statements.append)
-        return db
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
-    store = Sqlite(tmp_path / "a.db", "s")
-    store.keep_all("answer", {f"{n}": b"row" for n in range(200)}, most=50)
-    assert list(store.rows("answer")) == [f"{n}" for n in range(150, 200)]
-    assert sum(each.startswith("DELETE") for each in statements) == 1

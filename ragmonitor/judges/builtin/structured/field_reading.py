@@ -28,6 +28,7 @@ from ragmonitor.judges.builtin.structured.fields import (
     Fact,
     FieldTable,
     Token,
+    Value,
     amount,
     numbers_of,
     phrase,
@@ -69,7 +70,6 @@ _IS: Final = lazy_pattern(
     r"\s{0,3}(?:(?:is|are|was|were|:|=)\s{1,3}(?:(?:the|a|an|very|quite|now|currently|set|to)"
     r"\s{1,3}){0,3}(?P<word>[^\W\d_]+)|(?:为|是|：)(?P<han>[\u3400-\u9fff]{2,8}))"
 )
-_GLUED: Final = lazy_pattern("[A-Za-z]")
 _LIMITS: Final = lazy_pattern(
     r"(?i:\b(?:than|compared|versus|about|around|roughly|nearly|almost|approximately|over|under"
     r"|at least|at most|above|below|exceeding|up to)\b|[~比约近]|左右|超过|至少|不低于|不到|低于"
@@ -215,13 +215,14 @@ class Clause:
             term
             for term in numbers_of(text, content)
             if not any(first < _span(term)[1] and last > term.at for first, last in taken)
-            and not _GLUED.match(text[term.at - 1 : term.at])
         ]
         self.numbers = numbers if len(numbers) <= MAX_PER_CLAUSE else []
-        """Its numbers that are neither of a name nor glued to a word."""
+        """Its numbers that are not of a name."""
         self.signs = [_span(term) for term in content if term.kind == "negation"]
         """Where signs of negation begin and end."""
         self._denies = bool(_NEGATIVE.search(self.own))
+        self.is_unknown = bool(_UNKNOWN.search(self.own))
+        """Whether it says that something is not known."""
         self.mentions: list[Mention] = []
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
@@ -290,12 +291,10 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
     """Return what the fields say of a sentence, whose terms have offsets."""
     reading = FieldReading()
     for clause in _clauses(text, content, table):
-        is_unknown = bool(_UNKNOWN.search(clause.own))
-        if not is_unknown:
+        if not clause.is_unknown:
             _read_schedules(clause, table, reading)
-            _read_times(clause, reading)
         for mention in clause.mentions:
-            _read_mention(clause, mention, reading, is_unknown=is_unknown)
+            _read_mention(clause, mention, reading)
         if clause.numbers and not _LIMITS.search(clause.own):
             _read_numbers(clause, reading)
         if clause.named and not clause.is_negated() and not reading.findings:
@@ -311,71 +310,54 @@ def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldR
     return reading
 
 
-def _read_mention(
-    clause: Clause, mention: Mention, reading: FieldReading, *, is_unknown: bool
-) -> None:
+def _read_mention(clause: Clause, mention: Mention, reading: FieldReading) -> None:
     """Compare what a clause says of a field that holds no number."""
-    facts = mention.facts
-    if is_unknown:
-        is_null = all(fact.value.is_null for fact in facts)
-        outcomes = [(Outcome.SUPPORTS if is_null else Outcome.SILENT, "")]
-    else:
-        negated = clause.is_negated(mention.at)
-        outcomes = [
-            (_outcome(clause, mention, fact, is_negated=negated), fact.label) for fact in facts
-        ]
-    values = {each for fact in facts for each in fact.value.phrases} & clause.phrases.keys()
+    is_negated = clause.is_negated(mention.at)
+    outcomes = [
+        (_outcome(clause, mention, fact.value, is_negated=is_negated), fact.label)
+        for fact in mention.facts
+    ]
+    values = {fact.value.phrase for fact in mention.facts} & clause.phrases.keys()
     places = [(mention.at[0].start, mention.at[-1].end)]
+    known = [time for fact in mention.facts for time in fact.value.times]
+    if known and clause.times:
+        right = [time for time in clause.times if any(hours.is_same(time, k) for k in known)]
+        places = [*map(_span, right or clause.times)]
     reading.add(outcomes, places, [clause.phrases[each] for each in values])
 
 
-def _outcome(clause: Clause, mention: Mention, fact: Fact, *, is_negated: bool) -> Outcome:
-    agrees = Outcome.CONTRADICTS if is_negated else Outcome.SUPPORTS
-    value = fact.value
+def _outcome(clause: Clause, mention: Mention, value: Value, *, is_negated: bool) -> Outcome:
+    if clause.is_unknown:
+        return Outcome.SUPPORTS if value.is_null else Outcome.SILENT
     if value.is_null:
         is_asked = not clause.numbers and _OFFERS.search(clause.own)
         return Outcome.UNKNOWN if is_asked else Outcome.SILENT
-    if fact.is_count:
-        says_none = any(0 <= mention.at[0].start - end <= 1 for _, end in clause.signs)
-        is_wrong = says_none and not clause.numbers and value.text != "0 items"
-        return Outcome.CONTRADICTS if is_wrong else Outcome.SILENT
     if value.truth is not None:
         return Outcome.SUPPORTS if value.truth != is_negated else Outcome.CONTRADICTS
-    if not value.phrases or value.numbers or value.times:
+    if value.times and clause.times:
+        is_said = any(hours.is_same(said, each) for said in clause.times for each in value.times)
+        return Outcome.SUPPORTS if is_said else Outcome.CONTRADICTS
+    if not value.phrase or value.numbers or value.times:
         return Outcome.SILENT
-    if _OFFERED.intersection(value.phrases) or any(p in clause.phrases for p in value.phrases):
-        return agrees
-    return Outcome.SILENT if is_negated else _of_value(clause, mention, fact)
+    if value.phrase in _OFFERED or value.phrase in clause.phrases:
+        return Outcome.CONTRADICTS if is_negated else Outcome.SUPPORTS
+    return Outcome.SILENT if is_negated else _of_value(clause, mention, value.phrase)
 
 
-def _of_value(clause: Clause, mention: Mention, fact: Fact) -> Outcome:
-    """Return whether a clause gives another value than a field has, in the words of another row."""
-    others = [other for other in mention.group if other.column[-1:] == fact.column[-1:]]
-    if any(each in clause.phrases for other in others for each in other.value.phrases):
-        return Outcome.CONTRADICTS
-    phrases = fact.value.phrases
+def _of_value(clause: Clause, mention: Mention, value: str) -> Outcome:
+    """Return whether a clause gives another value than a field has right behind its words."""
     said = _IS.match(clause.text, mention.at[-1].end, clause.end)
-    if said is None or phrases[0].count("|") >= 3:
+    if said is None:
         return Outcome.SILENT
     if han := said["han"]:
-        is_other = not any(part in han or han in part for part in phrases)
+        is_other = value not in han and han not in value
     else:
         key = tokens(said["word"])[0].key
-        is_other = key not in words.FRAMES and all(key not in p.split("|") for p in phrases)
+        is_other = key not in words.FRAMES and key not in value.split("|")
     return Outcome.CONTRADICTS if is_other else Outcome.SILENT
 
 
 # --- opening hours ------------------------------------------------------------------------------
-
-
-def _read_times(clause: Clause, reading: FieldReading) -> None:
-    """Compare the times of a clause with those of the fields that it mentions."""
-    facts = [fact for mention in clause.mentions for fact in mention.facts if fact.value.times]
-    if clause.times and len({fact.column[-1:] for fact in facts}) == 1:
-        known = [time for fact in facts for time in fact.value.times]
-        agrees = any(hours.is_same(time, other) for time in clause.times for other in known)
-        outcome = Outcome.SUPPORTS if agrees else Outcome.CONTRADICTS
-        reading.add([(outcome, fact.label) for fact in facts], [*map(_span, clause.times)])
 
 
 def _read_schedules(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
@@ -387,13 +369,12 @@ def _read_schedules(clause: Clause, table: FieldTable, reading: FieldReading) ->
     says_closed = bool(hours.CLOSED.search(clause.own))
     which = hours.days(clause.own)
     asked = which or (hours.days(clause.text[:400]) if sides else [])
-    asked = [each for each in asked if each.is_named] or asked  # `weekdays (Tuesday to Friday)`
     if not (says_closed or (sides and asked) or hours.SAYS_OPEN.search(clause.own)):
         return
-    days = [day for each in asked for day in each.days]
+    days = [day for _, each in asked for day in each]
     says_closed = (says_closed and not sides) != clause.is_negated()
     outcomes = [_of_hours(each, days, sides, says_closed=says_closed) for each in schedules]
-    places = [(clause.start + each.start, clause.start + each.end) for each in which]
+    places = [(clause.start + start, clause.start + end) for (start, end), _ in which]
     places += map(_span, clause.times)
     reading.add(outcomes, places or [(clause.start, clause.end)])
 
@@ -439,7 +420,7 @@ def _read_numbers(clause: Clause, reading: FieldReading) -> None:
             fact
             for mention in mentions
             for fact in mention.facts
-            if fact.value.numbers and (is_behind or not fact.is_count)
+            if fact.value.numbers and (is_behind or fact.column)
         ]
         if facts:
             used |= {number, token}
@@ -509,7 +490,7 @@ def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldRead
     said = {str(number.key): _span(number) for number in clause.numbers}
     said = {**clause.phrases, **said}
     for value, span in said.items():
-        facts = [fact for fact in table.by_value.get(value, ()) if not fact.is_count]
+        facts = [fact for fact in table.by_value.get(value, ()) if fact.column]
         if not 0 < len(facts) <= MAX_SHARED or span in reading.supported:
             continue
         if any(not clause.named.isdisjoint(fact.rows) for fact in facts):
@@ -518,7 +499,7 @@ def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldRead
         for name in {fact.said for fact in facts}:
             group = table.groups[name][:MAX_COMPARED]
             own = [fact for fact in group if not clause.named.isdisjoint(fact.rows)]
-            values = [[*fact.value.phrases, *fact.value.numbers] for fact in own]
+            values = [{fact.value.phrase, *fact.value.numbers} - {""} for fact in own]
             if all(each and said.keys().isdisjoint(each) for each in values):
                 wrong += [fact.label for fact in own]
         if wrong:

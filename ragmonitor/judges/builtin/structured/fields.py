@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -33,7 +33,6 @@ _SCALE: Final = lazy_pattern(r"(?i:(?:\d\s{0,2}/|\bout of|满分)\s{0,2}\Z)")
 _DATE: Final = lazy_pattern(r"\d{2,4}[-/.年]\d{1,2}[-/.月]\d|\d{3}-\d{4}")
 """Dates, and numbers of telephones: no quantities."""
 _SHORT_MINUTE: Final = lazy_pattern(r"(?<=\d):(?=\d(?!\d))")
-_PARTS: Final = lazy_pattern(r"[,，;；/、]\s{0,4}")
 _SEGMENT: Final = lazy_pattern("[;；,，/]")
 _NO_NAME: Final = lazy_pattern(r"\W?[\d.,:%/ -]+\W?|.*[.!?。！？]")
 _MAX_DEPTH: Final = 4
@@ -58,15 +57,18 @@ def _key_of(word: str) -> str:
 def tokens(text: str) -> list[Token]:
     """Return the words and figures of a text, those that name the same as one; none of Chinese."""
     found: list[Token] = []
+    before = ""
     for match in _WORD.finditer(text):
         word = match["word"]
         key = _key_of(word) if word else match["figure"].replace(",", "")
-        joined = f"{found[-1].key}_{key}" if found else ""
-        if joined in words.SAME and match.start() - found[-1].end <= 1:
-            found[-1] = Token(words.SAME[joined], found[-1].start, match.end())
+        joined = words.SAME.get(f"{before}_{key}")
+        if joined and match.start() - found[-1].end <= 1:
+            found[-1] = Token(joined, found[-1].start, match.end())
+            before = joined
         else:
-            found.append(Token(key, *match.span()))
-    return [Token(words.SAME.get(each.key, each.key), each.start, each.end) for each in found]
+            found.append(Token(words.SAME.get(key, key), *match.span()))
+            before = key
+    return found
 
 
 @lru_cache(maxsize=8_192)
@@ -97,7 +99,7 @@ def key_words(key: str) -> KeyWords:
 
 
 def _days_of(text: str) -> tuple[int, ...]:
-    return tuple(day for each in hours.days(text) for day in each.days)
+    return tuple(day for _, which in hours.days(text) for day in which)
 
 
 def numbers_of(text: str, content: Sequence[Term]) -> list[Term]:
@@ -129,8 +131,8 @@ class Value(NamedTuple):
     numbers: Sequence[str] = ()
     """Their keys."""
     times: Sequence[Term] = ()
-    phrases: Sequence[str] = ()
-    """The value, and the parts of it."""
+    phrase: str = ""
+    """What equal values have in common; of one that affirms, denies or is long nothing."""
 
 
 @lru_cache(maxsize=4_096)
@@ -148,9 +150,7 @@ def value_of(value: Scalar) -> Value:
     times = hours.times(content)
     is_quantity = not times and not _DATE.search(value)
     numbers = [str(term.key) for term in numbers_of(value, content)] if is_quantity else []
-    parts = (value, *_PARTS.split(value)[:MAX_PHRASE]) if says is None else ()
-    phrases = [each for each in dict.fromkeys(map(phrase, parts)) if each]
-    return Value(value, says, False, numbers, times, phrases)
+    return Value(value, says, False, numbers, times, phrase(value) if says is None else "")
 
 
 class Fact(NamedTuple):
@@ -164,11 +164,6 @@ class Fact(NamedTuple):
     said: frozenset[str]
     column: tuple[str, ...] = ()
     """The keys that lead to it; without any it is the number of items of a list."""
-
-    @property
-    def is_count(self) -> bool:
-        """Whether it is the number of items of a list."""
-        return not self.column
 
     @property
     def label(self) -> str:
@@ -203,8 +198,9 @@ class FieldTable:
         """Maps a phrase or a number to the fields that have it as a value."""
         found: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.facts:
-            for each in (*fact.value.phrases, *fact.value.numbers):
+            for each in (fact.value.phrase, *fact.value.numbers):
                 found[each].append(fact)
+        found.pop("", None)
         return found
 
     @cached_property
@@ -267,10 +263,10 @@ class FieldTable:
         """
         if len(facts) > MAX_COMPARED:
             return ()
-        sizes = {row: sum(row in fact.rows for fact in facts) for row in named}
-        few = min(filter(None, sizes.values()), default=0)
-        rows = {row for row, size in sizes.items() if size == few > 0}
-        return [f for f in facts if f.is_count or rows.intersection(f.rows)] if rows else facts
+        sizes = Counter(row for fact in facts for row in fact.rows if row in named)
+        few = min(sizes.values(), default=0)
+        rows = {row for row, size in sizes.items() if size == few}
+        return [f for f in facts if not f.column or rows.intersection(f.rows)] if rows else facts
 
 
 def _facts(row: Row, name: str, places: tuple[Place, ...]) -> Iterator[Fact]:
@@ -286,23 +282,16 @@ def _add_hours(schedules: dict[Place, hours.Schedule], fact: Fact, *, is_listed:
     """Add the opening hours that a field gives: `Monday: 9-17`, or `hours: Mon-Fri 9-17`."""
     text = fact.value.text if isinstance(fact.value.text, str) else ""
     _, every, days = key_words(fact.column[-1])
-    if len(text) > 4 * MAX_VALUE or not (text or fact.value.is_null):
+    if len(text) > 4 * MAX_VALUE or not (days or "hour" in fact.said | every):
         return
-    if days and len(fact.value.times) != 1:
-        if not text or _is_of_hours(text):
-            owner = fact.rows[:1] if is_listed else fact.rows[1:2] or fact.rows
-            schedules[owner[0]].add(days, text or None, fact.value.times, fact.path)
-    elif text and "hour" in fact.said | every:
-        named: tuple[int, ...] = ()
-        for part in map(str.strip, _SEGMENT.split(text)):
-            named = _days_of(part) or named
-            if _is_of_hours(part):
-                days, times = named or tuple(range(1, 8)), value_of(part).times
-                schedules[fact.rows[0]].add(days, part, times, fact.path)
-
-
-def _is_of_hours(text: str) -> bool:
-    return bool(value_of(text).times) or hours.CLOSED.search(text) is not None
+    # The days of a week are fields of the row that has the hours.
+    owner = fact.rows[1] if days and not is_listed and len(fact.rows) > 1 else fact.rows[0]
+    if days and fact.value.is_null:
+        schedules[owner].add(days, None, (), fact.path)
+    for part in map(str.strip, _SEGMENT.split(text)):
+        days, times = _days_of(part) or days, value_of(part).times
+        if len(times) > 1 or hours.CLOSED.search(part):
+            schedules[owner].add(days or tuple(range(1, 8)), part, times, fact.path)
 
 
 def _name(row: Row) -> str:
@@ -314,5 +303,4 @@ def _name(row: Row) -> str:
     if not row.is_listed:
         return ""
     names = [value for _, value in texts if value and value_of(value).truth is None]
-    names = [name for name in names if not _NO_NAME.fullmatch(name)]
-    return next((name for name in names if not hours.days(name)), names[0] if names else "")
+    return next((name for name in names if not _NO_NAME.fullmatch(name)), "")

@@ -324,12 +324,6 @@ def spaced(key: str) -> str:
     return _WORD_BORDER.sub(" ", key)
 
 
-_PROSE: Final = 80
-"""Characters from which a value is read as sentences."""
-_CELLS_TOGETHER: Final = 12
-"""Cells of a row that are one passage."""
-
-
 def rendered(found: Records, chunk: str) -> tuple[str, list[str]]:
     """Return the prose of a chunk, and its rows as sentences: `hours: Monday: 9 to 5`.
 
@@ -346,12 +340,8 @@ def rendered(found: Records, chunk: str) -> tuple[str, list[str]]:
         cells: list[str] = []
         for key, value in row.cells:
             text = value if isinstance(value, str) else {True: "yes", False: "no", None: ""}[value]
-            if len(text) > _PROSE:
-                rows.append(text)
-            else:
-                cells.append(f"{spaced(key)}: {text}" if room >= 0 else text)
+            cells.append(f"{spaced(key)}: {text}" if room >= 0 else text)
             room -= len(text) + len(key)
         head = f"{' '.join(map(spaced, row.keys[-2:]))}: " if row.keys and room > 0 else ""
-        firsts = range(0, len(cells), _CELLS_TOGETHER)
-        rows += [head + "; ".join(cells[first : first + _CELLS_TOGETHER]) for first in firsts]
+        rows.append(head + "; ".join(cells))
     return "\n".join(prose), rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ragmonitor.judges.builtin.quantities import alternatives
 from ragmonitor.judges.builtin.terms import Key, Term
@@ -45,22 +45,9 @@ _DAYS: Final = lazy_pattern(
 _HAN_DAYS: Final = "一二三四五六日天"
 
 
-class Days(NamedTuple):
-    """Days of the week in a text."""
-
-    start: int
-    end: int
-    days: tuple[int, ...]
-    """From 1, Monday, to 7."""
-    is_named: bool
-    """Whether they are named, and not all weekdays, a weekend or every day."""
-
-
-def days(text: str) -> list[Days]:
-    """Return the days and ranges of days in a text, in order."""
-    return [
-        Days(*found.span(), _days(found), bool(found["first"])) for found in _DAYS.finditer(text)
-    ]
+def days(text: str) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
+    """Return where a text names days of the week, and which, from 1, Monday, to 7."""
+    return [(found.span(), _days(found)) for found in _DAYS.finditer(text)]
 
 
 def _days(found: re.Match[str]) -> tuple[int, ...]:
@@ -112,8 +99,9 @@ class Schedule:
                 self.hours[day] = None
 
     def label(self, day: int) -> str:
-        """Return the field that speaks of a day; of a day without one, the first of all."""
-        return self._labels.get(day) or f"{min(self._labels.values())}, no {DAY_NAMES[day - 1]}"
+        """Return the field that speaks of a day, and its value; of a day without one, its name."""
+        path = min(self._labels.values()).partition(": ")[0]
+        return self._labels.get(day) or f"{path.rpartition('.')[0] or path}.{DAY_NAMES[day - 1]}"
 
     def agrees(self, day: int, sides: Collection[Side], *, says_closed: bool) -> bool:
         """Return whether the hours of a day are what is said of it."""
