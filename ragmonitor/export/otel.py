@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from opentelemetry import _logs, trace
-
 from ragmonitor.export import otel_environment as environment
 from ragmonitor.export import span_attributes
 from ragmonitor.export.batcher import Lost
@@ -34,24 +32,13 @@ from ragmonitor.settings import Settings
 class OtelExporter:
     """Emits each interaction as spans, and late scores as carrier spans and log events."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        lost: Lost | None = None,
-        tracer_provider: trace.TracerProvider | None = None,
-        logger_provider: _logs.LoggerProvider | None = None,
-        clock_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
+    def __init__(self, settings: Settings, lost: Lost | None = None) -> None:
         """Look for no provider yet.
 
         Args:
             settings: The settings. Where they do not say which texts may be shown, OpenTelemetry's
                 own setting does; where `OTEL_*` variables name the service, they go before.
             lost: Counts spans and events that did not arrive, by reason, from any thread.
-            tracer_provider: Instead of the application's global one.
-            logger_provider: Instead of the application's global one.
-            clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = settings.export.traces
         self._cost_usd = Prices(settings.estimation.prices).cost_usd
@@ -63,10 +50,9 @@ class OtelExporter:
         self._remark = (
             "" if content or self._policy.shows else " without texts (content='all' sends them)"
         )
-        self._clock_ns = clock_ns
         resource = partial(environment.resource, settings.service, self._version)
-        self._traces = Destination("TRACES", tracer_provider, resource, lost)
-        self._events = Destination("LOGS", logger_provider, resource, lost)
+        self._traces = Destination("TRACES", resource, lost)
+        self._events = Destination("LOGS", resource, lost)
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the interaction's spans, with the scores known by now.
@@ -187,7 +173,7 @@ class OtelExporter:
             return  # in a trace that is not kept, a carrier would stand alone
         # In the target's trace, so that every viewer shows it there. The price: a trace that looks
         # longer than it was, and a carrier that a tail sampler may judge on its own.
-        now_ns = self._clock_ns()
+        now_ns = time.time_ns()
         seconds = max(r.usage.seconds if r.usage is not None else 0.0 for r in reports)
         started_ns = max(reports[0].interaction.ended_ns, now_ns - int(seconds * 1e9))
         failure = next((f for f in map(_failure, reports) if f is not None), None)
@@ -220,7 +206,7 @@ class OtelExporter:
         emitter = self._events.find()
         if emitter is None:
             return
-        now_ns = self._clock_ns()
+        now_ns = time.time_ns()
         for evaluation in report.evaluations:
             policy = self._events_policy
             attributes = span_attributes.event_attributes(evaluation, report, policy)

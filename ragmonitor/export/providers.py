@@ -28,7 +28,6 @@ class Destination:
     def __init__(
         self,
         signal: Signal,
-        given: object,
         resource: Callable[[], dict[str, str]],
         lost: Lost | None,
     ) -> None:
@@ -36,13 +35,11 @@ class Destination:
 
         Args:
             signal: Spans or log events.
-            given: A provider in place of the application's global one; None: there is none.
             resource: Returns the attributes of our own resource.
             lost: Counts what our own sender could not deliver, by reason, from any thread. Of the
                 application's providers nobody knows.
         """
         self._signal: Signal = signal
-        self._given = given
         self._resource = resource
         self._lost = lost
         self._has_looked = False
@@ -53,7 +50,7 @@ class Destination:
         """Return the application's provider; None: it has set none."""
         is_traces = self._signal == "TRACES"
         current = trace.get_tracer_provider if is_traces else _logs.get_logger_provider
-        provider = self._given or current()
+        provider = current()
         # By name: the API keeps the type that stands in for an unset logger provider to itself.
         is_placeholder = type(provider).__name__.startswith(("Proxy", "NoOp"))
         return None if is_placeholder else provider

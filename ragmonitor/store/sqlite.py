@@ -196,8 +196,8 @@ class Sqlite(Store):
         owner = Path(self.place).stat().st_uid
         if owner not in (0, getattr(os, "geteuid", int)()):  # always 0 on Windows
             raise StoreUnavailableError(
-                f"it belongs to another user ({owner}), who may have prepared it; remove it, or "
-                "give it to the user that this process runs as (chown)"
+                f"it belongs to another user ({owner}), who may have prepared it; run this as that "
+                "user, or give the file to the one that this runs as (chown)"
             )
 
     def _begin(self, db: sqlite3.Connection) -> None:

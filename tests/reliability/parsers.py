@@ -223,7 +223,7 @@ _JSON: Final = (
 _MESSAGES: Final = json.dumps(
     [{"role": "user", "parts": [{"type": "text", "content": "Why?"}], "content": "Why?"}]
 ).encode()
-_SEALED: Final = seal(Label(interaction_id="1", judged=True, human=None, at_s=0)).encode()
+_SEALED: Final = seal(Label(interaction_id="1", judged=True)).encode()
 _SECRETS: Final = (
     b"Mail me at a.person@example.com, api_key=sk-abcdefghij0123456789abcdefghij0123456789.",
     b"AKIAIOSFODNN7EXAMPLE password: hunter2hunter2 postgres://u:p4ssw0rd@h/db",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import _logs, trace
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -36,17 +36,13 @@ from tests.support.scoring_server import FakePhoenix, Fault
 from tests.support.scripts import run_python
 from tests.unit.export.examples import (
     ANSWER,
-    BEGAN,
     CALLER,
     MODEL,
     QUERY,
-    SECOND,
     interaction,
     late_report,
     report,
 )
-
-NOW = BEGAN + 10 * SECOND
 
 
 def settings(content: str | None = "all", **options: Any) -> Settings:
@@ -56,20 +52,16 @@ def settings(content: str | None = "all", **options: Any) -> Settings:
 class Emitted:
     """An exporter and what came out of it."""
 
-    def __init__(self, content: str | None = "all", **options: Any) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, content: str | None = "all") -> None:
         self._spans = InMemorySpanExporter()
         self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
-        tracers = TracerProvider(sampler=options.pop("sampler", None), shutdown_on_exit=False)
+        tracers = TracerProvider(shutdown_on_exit=False)
         tracers.add_span_processor(SimpleSpanProcessor(self._spans))
         loggers = LoggerProvider(shutdown_on_exit=False)
         loggers.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
-        self.exporter = OtelExporter(
-            settings(content),
-            tracer_provider=tracers,
-            logger_provider=loggers,
-            clock_ns=lambda: NOW,
-            **options,
-        )
+        patch.setattr(trace, "get_tracer_provider", lambda: tracers)
+        patch.setattr(_logs, "get_logger_provider", lambda: loggers)
+        self.exporter = OtelExporter(settings(content))
 
     @property
     def spans(self) -> dict[str, ReadableSpan]:
@@ -81,8 +73,8 @@ class Emitted:
 
 
 @pytest.fixture
-def emitted() -> Emitted:
-    return Emitted()
+def emitted(monkeypatch: pytest.MonkeyPatch) -> Emitted:
+    return Emitted(monkeypatch)
 
 
 def attributes(span: ReadableSpan) -> Mapping[str, Any]:
@@ -104,9 +96,10 @@ def test_two_readers_are_both_on_the_root(emitted: Emitted) -> None:
     assert root["evaluations.1.evaluation.annotator_kind"] == "CODE"
 
 
-def test_an_error_is_an_exception_event_at_its_time(emitted: Emitted) -> None:
+def test_an_error_is_an_exception_event_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the SDK records one, so that backends list it; without content its type is left."""
-    for each, message in ((emitted, "超时"), (Emitted(content="none"), None)):
+    for content, message in (("all", "超时"), ("none", None)):
+        each = Emitted(monkeypatch, content)
         failed = interaction(status="error", error="TimeoutError: 超时")
         each.exporter.emit(failed, [])
         [event] = each.spans["invoke_workflow support"].events
@@ -141,9 +134,8 @@ def test_many_documents_never_push_out_the_answer(emitted: Emitted, retrieved: b
         assert root["ragmonitor.documents.left_out"] > 0
 
 
-def test_a_long_text_is_cut_and_says_so() -> None:
+def test_a_long_text_is_cut_and_says_so(emitted: Emitted) -> None:
     """A cut text ends with how many bytes are missing, and with the mark keeps to the limit."""
-    emitted = Emitted()
     emitted.exporter.emit(interaction(query="退" * 11_000), [])
     shown = attributes(emitted.spans["invoke_workflow support"])["input.value"]
     kept = shown.count("退")
@@ -224,7 +216,9 @@ class TestEnvironment:
         assert ["http/protobuf" in record.message for record in caplog.records] == [True]
 
 
-def test_a_provider_of_the_application_is_flushed_and_never_shut_down() -> None:
+def test_a_provider_of_the_application_is_flushed_and_never_shut_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`close` ends only what is ours."""
     calls: list[str] = []
 
@@ -236,7 +230,9 @@ def test_a_provider_of_the_application_is_flushed_and_never_shut_down() -> None:
         def shutdown(self) -> None:
             calls.append("shutdown")
 
-    exporter = OtelExporter(settings(), tracer_provider=Watched(shutdown_on_exit=False))
+    watched = Watched(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: watched)
+    exporter = OtelExporter(settings())
     exporter.emit(interaction(), [])
     assert exporter.flush(1.0)
     exporter.close()
