@@ -42,7 +42,8 @@ class IncidentPages:
         """Return what is at a name; None: nothing.
 
         Args:
-            name: `incidents.json` or `incidents/ID.md`; the ID `latest` is the newest one.
+            name: `incidents.json`, `incidents/ID.md` or `incidents/ID.json`; the ID `latest` is
+                the newest one.
             query: `lang` is `en` or `zh`.
         """
         if name == f"{PREFIX}.json":
@@ -51,6 +52,8 @@ class IncidentPages:
         folder, _, id_ = name.partition("/")
         stem, _, suffix = id_.partition(".")
         incident = self._journal.find(stem) if folder == PREFIX else None
+        if incident is not None and suffix == "json":
+            return _reply("application/json", compact_json(incident.model_dump(mode="json")))
         if incident is not None and suffix == "md":
             language: Language = "zh" if query.get("lang") == "zh" else "en"
             return _reply("text/markdown", as_markdown(incident, language, self._links))

@@ -84,6 +84,7 @@ class Pipeline(BackHalf):
         self.has_closed = threading.Event()
         """Set once every stage is closed, which may be later than `close` could wait."""
         self._prepare_loop()
+        self.alarms = self._snapshot().alarms
 
     def _prepare_loop(self) -> None:
         """Begin without an event loop: also after an error that ended the last one."""
