@@ -186,15 +186,15 @@ def _is_foreign(own: Language, chunks: Sequence[Chunk], every: Sequence[JudgedSe
 
     Numbers may agree all the same; a name or a field that does makes them readable.
     """
-    others = [chunk for chunk in chunks if chunk.text and not chunk.text.isspace()]
-    if not others or any(chunk.language == own for chunk in others):
-        return False
     for judged in every:
         words = [t for t in judged.sentence.terms if t.kind in {"word", "name", "pair"}]
         total = sum(term.weight for term in words)
         lacking = sum(t.weight for t in judged.missing if t.kind in {"word", "name", "pair"})
         if judged.has_fields or (total and total - lacking >= READABLE_FROM * total):
             return False
+    others = [chunk.text for chunk in chunks if chunk.text and not chunk.text.isspace()]
+    if not others or any(language(text) == own for text in others):
+        return False
     return any(judged.sentence.weight for judged in every)
 
 

@@ -236,8 +236,6 @@ _MAX_SHORT: Final = 4.0
 def is_denied(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
     """Return whether a chunk may negate something that a sentence says."""
     denied = [chunk.denied for chunk in best if chunk.denied]
-    if not denied:
-        return False
     bases = {OPPOSITE[key][0] for key in HAS_OPPOSITE.intersection(sentence.weights)}
     return any(not (d.isdisjoint(bases) and d.isdisjoint(sentence.weights)) for d in denied)
 
@@ -261,7 +259,7 @@ def opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck
     if NEGATIVE.isdisjoint(sentence.keys) and not any(
         each.share(weights) >= least
         for chunk in best
-        for each in chunk.negating
+        for each in chunk.passages
         if not each.denied.isdisjoint(wanted)
     ):
         return []

@@ -34,8 +34,7 @@ from ragmonitor.judges.builtin.terms import (
     simplified,
     terms,
 )
-from ragmonitor.judges.sentences import HAN, language
-from ragmonitor.records import Language
+from ragmonitor.judges.sentences import HAN
 from ragmonitor.runtime.patterns import lazy_pattern
 
 Tick = Callable[[], None]
@@ -117,11 +116,6 @@ class Chunk:
             self.keys.update(_WEEKDAYS)
 
     @cached_property
-    def language(self) -> Language:
-        """The language of its text."""
-        return language(self.text)
-
-    @cached_property
     def fields(self) -> FieldTable | None:
         """Its fields, if it is structured."""
         return FieldTable.read(self.records) if self.records else None
@@ -190,18 +184,13 @@ class Chunk:
         return found[:_MAX_PASSAGES]
 
     @cached_property
-    def negating(self) -> list[Passage]:
-        """The passages that may negate something."""
-        return [each for each in self.passages if each.denied]
-
-    @cached_property
     def denied(self) -> set[Key]:
-        """The keys that these may negate."""
+        """The keys that its passages may negate."""
         if self.is_chinese:
             return denied_in_chinese(self.prose, self.keys)
         if NEGATIVE.isdisjoint(self.keys):
             return set()
-        return set[Key]().union(*[passage.denied for passage in self.negating])
+        return set[Key]().union(*[passage.denied for passage in self.passages])
 
     def similar(self, wanted: Mapping[Key, float], least: float) -> list[Passage]:
         """Return the passages that hold most of some weighted keys, best first, and so much."""

@@ -204,8 +204,8 @@ def _judged_clause(
         if not check.keys.isdisjoint(clause.weights)
         or (not check.keys and check.surface in clause.bare)
     ]
-    judged = JudgedSentence(clause, held=evidence.held(clause.terms), missing=missing)
-    judged.failed = failed
+    held = evidence.held(clause.terms)
+    judged = JudgedSentence(clause, held=held, missing=missing, failed=failed)
     if not any(check.reason == "negation" for check in failed):
         best = evidence.closest(judged.held)
         if whole.is_denied or may_be_opposed(clause, best):

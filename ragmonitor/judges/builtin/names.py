@@ -150,7 +150,7 @@ def exchanged(
     """
     keys = [term.key for term in content]
     names = {term.key for term in content if term.kind == "name"}
-    for at, verb in enumerate(content[:_MAX_TERMS]):
+    for at, verb in enumerate(content):
         if verb.kind != "word" or not at or keys[at - 1] not in names:
             continue
         if verb.key not in known or verb.key in _MUTUAL:
@@ -171,7 +171,7 @@ def exchanged(
 
 def _places(order: Sequence[Key], key: Key) -> Iterator[int]:
     at = -1
-    for _ in range(min(order.count(key), _MAX_PLACES)):
+    for _ in range(min(order.count(key), _MAX_ACTS)):
         at = order.index(key, at + 1)
         yield at
 
@@ -184,8 +184,6 @@ def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], se
     return (behind, before) if is_passive else (before, behind)
 
 
-_MAX_TERMS, _MAX_PLACES = 60, 64
-"""Terms of a sentence that are looked at, and places of a verb in a chunk."""
 _BEFORE: Final = 2
 _BEHIND: Final = 6
 """Keys before and behind a verb that are looked at for the names of its sides."""

@@ -35,6 +35,7 @@ _HEADING: Final = lazy_pattern(
 )
 _BOLD_STATEMENT: Final = lazy_pattern(r"\s{0,3}(?:\*\*|__)[^*_\n]{1,400}[.!。！](?:\*\*|__)\s*\Z")
 _ENDS_ASKING: Final = lazy_pattern("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
+_AS_FOLLOWS: Final = lazy_pattern(r"(?:as follows|如下)\W*\Z")
 _MAX_ANNOUNCEMENT: Final = 7
 """Terms with content; a longer sentence before a colon claims something itself."""
 _MAX_COURTESY: Final = 120
@@ -130,10 +131,6 @@ def _announces(text: str, bare: str, content: Sequence[Term]) -> bool:
         if said.rstrip(" *_")[-1:] in {":", "："}:
             if content_count(content) <= _MIN_STATEMENT or phrases.ANNOUNCES.search(said):
                 return True
-        elif phrases.ANNOUNCES_ALONE.match(said) or said.rstrip(_SIGNS).endswith(_AS_FOLLOWS):
+        elif phrases.ANNOUNCES_ALONE.match(said) or _AS_FOLLOWS.search(said[-20:]):
             return True
     return False
-
-
-_SIGNS: Final = " .!?。！？*_"
-_AS_FOLLOWS: Final = ("as follows", "如下")

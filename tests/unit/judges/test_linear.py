@@ -55,7 +55,6 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "_MAX_SIMILAR", 2)
     monkeypatch.setattr(evidence, "_MAX_HELD", 4)
     monkeypatch.setattr(names, "_MAX_ACTS", 4)
-    monkeypatch.setattr(names, "_MAX_PLACES", 4)
     monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
     for module in (fields, field_reading):
         for name, low in (("MAX_SHARED", 2), ("MAX_COMPARED", 4), ("MAX_PER_CLAUSE", 4)):
@@ -79,10 +78,9 @@ def interaction(query: str, chunks: list[str], answer: str, reference: str = "")
 def work(texts: Texts, *, with_reference: bool = False) -> int:
     """Return how many lines are run to read texts."""
     query, chunks, answer = texts
-    judge = BuiltinJudge()
     clear_kept()
     with counted("judges") as count:
-        judge.read(interaction(query, chunks, answer, answer if with_reference else ""))
+        BuiltinJudge().read(interaction(query, chunks, answer, answer if with_reference else ""))
     return count[0]
 
 
