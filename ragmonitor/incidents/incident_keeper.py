@@ -33,6 +33,8 @@ seconds and at least each minute, by one process of all."""
 MAX_UPDATE_S: Final = 60.0
 GRACE_S: Final = 30.0
 """What a process knows of alarms may be so old: a newer alarm is not cleared by it."""
+LATE_S: Final = 60.0
+"""An answer counts from its draw, which on a busy machine is up to so long after its end."""
 MAX_SUSPECTS: Final = 50
 """Bad answers that are remembered for the next incident."""
 
@@ -207,7 +209,7 @@ class IncidentKeeper(Exporter):
                     found = self.explain(leading.signal, incident.since_s)
             check = self._snapshot.cause or incident.check
             incident = incident.explained(check, found, now_s)
-        since_s = incident.since_s
+        since_s = incident.since_s - LATE_S
         return incident.with_answers(e for e in self._suspects.values() if e.at_s >= since_s)
 
 
