@@ -100,7 +100,7 @@ class FinishedRuns:
         self._root = root
         self._translator = translator
         self._answers: dict[tuple[str, int], Any] = {}
-        """The translator's answers that are asked for more than once."""
+        """The translator's answers: some are asked for more than once."""
         self._is_read = False
         self._record: Interaction | None = None
 
@@ -229,7 +229,12 @@ class FinishedRuns:
     def _told(self, question: str, run: Run) -> Any:
         key = question, id(run)
         if key not in self._answers:
-            self._answers[key] = getattr(self._translator, question)(run)
+            try:
+                self._answers[key] = getattr(self._translator, question)(run)
+            except Exception as error:  # noqa: BLE001 - objects of the application's own classes
+                record_error("capture", error)
+                self._root.lost += 1
+                self._answers[key] = getattr(Translator, question)(self._translator, run)
         return self._answers[key]
 
     def _interaction(self) -> Interaction | None:
@@ -240,7 +245,7 @@ class FinishedRuns:
         status = self.ending()
         generations = self.generations()
         shown = self.shown_among(retrievals, generations)
-        query = self._translator.query(root)
+        query = self._told("query", root)
         answer = self.answer()
         # One that was asked later has named the conversation.
         wrote = [each for each in generations if is_most_of(each.output, answer)]
@@ -270,7 +275,7 @@ class FinishedRuns:
         self, retrievals: Sequence[Retrieval], generations: Sequence[Generation]
     ) -> Sequence[Chunk]:
         """Return the chunks that the models were shown."""
-        shown = self._translator.shown(self._root)
+        shown: Sequence[Chunk] | None = self._told("shown", self._root)
         return shown_of(retrievals, generations) if shown is None else shown
 
     def labels(self) -> dict[str, Any]:
@@ -278,7 +283,7 @@ class FinishedRuns:
 
         As a part of a block it is asked last, when all else has been read.
         """
-        labels = merged(self._translator.labels(self._root), self._root.labels)
+        labels = merged(self._told("labels", self._root), self._root.labels)
         if self._root.lost:
             labels["capture_incomplete"] = True
         return labels
@@ -345,7 +350,7 @@ class FinishedRuns:
 
     def shown(self) -> Sequence[Chunk]:
         """Return what the root's own result names as the model's context; empty if nothing."""
-        return self._translator.shown(self._root) or ()
+        return self._told("shown", self._root) or ()
 
     def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave, those inside others included, in order."""
@@ -372,7 +377,7 @@ class FinishedRuns:
         if chunks is None:
             return None
         return Retrieval(
-            query=self._translator.query(run),
+            query=self._told("query", run),
             chunks=tuple(chunks),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
@@ -381,19 +386,18 @@ class FinishedRuns:
         )
 
     def _generation(self, run: Run) -> Generation:
-        translator = self._translator
-        provider, model = translator.model(run)
+        provider, model = self._told("model", run)
         return Generation(
-            input=tuple(translator.prompt(run)),
+            input=tuple(self._told("prompt", run)),
             output=self._output(run),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
             model=model,
             provider=provider,
-            usage=translator.usage(run),
+            usage=self._told("usage", run),
             error=run.error,
             first_token_ns=run.first_piece_ns or self._first_read_ns(run),
-            finish_reason=translator.finish_reason(run),
+            finish_reason=self._told("finish_reason", run),
         )
 
     def _first_read_ns(self, model: Run) -> int:

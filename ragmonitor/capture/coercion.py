@@ -232,13 +232,16 @@ def json_of(value: Any) -> str:
 def sound(interaction: Interaction) -> Interaction:
     """Return the record as all who read it expect it: of the declared types, and bounded.
 
-    One with chunks that cannot be read is incomplete. Where a field has another type than it
-    declares, a record without texts is returned.
+    One with texts or chunks that cannot be read is incomplete. Where another field has another
+    type than it declares, a record without texts is returned.
     """
     door = _Door()
     try:
         record: Interaction = door.read(interaction)
-        return record if door.is_whole else replace(record, capture_incomplete=True)
+        if not door.is_whole:
+            note_unreadable("expected texts in the fields of an Interaction, and lists of chunks")
+            return replace(record, capture_incomplete=True)
+        return record
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
     return without_texts(interaction.framework, interaction.status, id=interaction.id)
@@ -252,16 +255,20 @@ class _Door:
         self._known: dict[int, tuple[Chunk, Chunk]] = {}
         """The chunks that were read, by id: they stand in a record twice, retrieved and shown."""
         self.is_whole = True
-        """Every chunk could be read."""
+        """Every text and chunk could be read."""
 
     def read(self, record: Any) -> Any:
         """Return a record of a record's fields. Raises `msgspec.ValidationError`."""
         kind = type(record)
         fields: dict[str, Any] = {}
-        for name in kind.__dataclass_fields__:
+        for name, field in kind.__dataclass_fields__.items():
             value = getattr(record, name)
-            if isinstance(value, str):
-                value = encodable(str.__str__(value))
+            if field.type == "str":
+                value = self._text(value)
+            elif name == "status":
+                value = status_in(value)
+            elif name == "usage":
+                value = value if isinstance(value, Usage) else usage_of(value)
             elif name.endswith("_ns") and not 0 <= value <= _MAX_INT64:
                 raise NotReadableError("expected times in nanoseconds since the epoch")
             elif name in _OF_CHUNKS:
@@ -275,6 +282,11 @@ class _Door:
             fields[name] = value
         return msgspec.convert(fields, kind)
 
+    def _text(self, value: Any) -> str:
+        text = text_in(value)
+        self.is_whole = self.is_whole and text is not None
+        return encodable(text or "")
+
     def _chunks(self, value: Any) -> tuple[Chunk, ...]:
         items, whole = items_in(value)
         chunks, readable = chunks_in(items)
@@ -285,9 +297,10 @@ class _Door:
         known = self._known.get(id(chunk))
         if known is not None:
             return known[1]
+        self.is_whole = self.is_whole and isinstance(chunk.text, str)
         metadata = self._metadata.plain(chunk.metadata) if chunk.metadata else {}
         read = Chunk(
-            text=encodable(str.__str__(chunk.text)),
+            text=self._text(chunk.text),
             id=encodable(text_in(chunk.id) or ""),
             score=finite(chunk.score),
             metadata=metadata if isinstance(metadata, dict) else {},

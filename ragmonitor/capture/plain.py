@@ -393,6 +393,7 @@ class InteractionRecorder(FinishedRuns):
 
     def interaction(self) -> Interaction:
         """Return the record, behind the request path; before the end, as it stands."""
+        self._answers.clear()  # more may have been noted since it was read
         record = super().interaction() if self._is_over else self._read()
         return cast("Interaction", record)
 

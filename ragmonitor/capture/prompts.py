@@ -44,7 +44,7 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
         return None
     where = {text: prompt.find(text) for text in dict.fromkeys(texts) if text}
     places = {at: where[text] for at, text in enumerate(texts) if text and where[text] >= 0}
-    taken = set(places.values())
+    taken = {(place, texts[at][:HEAD]) for at, place in places.items()}
     after: dict[str, int] = {}
     for position, text in enumerate(texts):
         if position in places or not text:
@@ -52,12 +52,11 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
         # Gone on with, for the next chunk that begins alike: what was taken stays taken.
         head = text[:HEAD]
         place = prompt.find(head, after.get(head, 0))
-        while place in taken:
+        while (place, head) in taken:
             place = prompt.find(head, place + 1)
         after[head] = place + 1 or len(prompt)
         if place >= 0:
             places[position] = place
-            taken.add(place)
     if not places:
         return None
     before = -1

@@ -74,8 +74,17 @@ def test_documents_of_a_kind_of_their_own_are_read(monitor: Any, apps: Any) -> N
     assert [c.text for c in monitor.only.chunks] == ["a page"]
 
 
+class Raising:
+    """Raises whatever it is asked."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    __bool__ = __hash__ = __str__ = None  # type: ignore[assignment]
+
+
 CALLBACKS = sorted(name for name in vars(RagMonitorHandler) if name.startswith("on_"))
-ODD: tuple[Any, ...] = (None, 5, "text", [], [5], [[5]], {}, object(), Document("text"))
+ODD: tuple[Any, ...] = (None, 5, "text", [], [5], [[5]], {}, object(), Document("text"), Raising())
 
 
 @pytest.mark.parametrize("name", CALLBACKS)
@@ -85,5 +94,5 @@ def test_no_callback_raises_whatever_it_is_given(name: str) -> None:
     signature = inspect.signature(callback).parameters.values()
     given = sum(1 for each in signature if each.kind is each.POSITIONAL_OR_KEYWORD)
     for values in itertools.product(ODD, repeat=given):
-        for run_id in (None, 5, uuid.uuid4()):
+        for run_id in (None, 5, uuid.uuid4(), Raising()):
             callback(*values, run_id=run_id)

@@ -82,6 +82,8 @@ class RagMonitorLogger(CustomLogger):
         # class has the same plain attributes.
         self.key = f"ragmonitor-{id(self):x}"
         self.monitor: Monitor | None = None
+        self.is_instruments = False
+        """`instrument` made it, and `uninstrument` takes it off; else the application does."""
         self._recorder: Recorder  # if it is on
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
@@ -220,9 +222,12 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
             metadata, and those within a `monitor.interaction` block.
     """
     with _lock:
-        known = (each for listed in _lists() for each in listed if _is_ours(each))
+        loggers = (each for listed in _lists() for each in listed)
+        known = (each for each in loggers if isinstance(each, RagMonitorLogger))
         logger = next((each for each in known if each.monitor is monitor), None)
-        logger = logger or RagMonitorLogger(monitor)
+        if logger is None:
+            logger = RagMonitorLogger(monitor)
+            logger.is_instruments = True
         logger.extract = extract
         if not any(each is logger for each in litellm.callbacks):
             litellm.callbacks.append(logger)
@@ -247,7 +252,7 @@ def _lists() -> Iterator[list[Any]]:
 
 
 def _is_ours(callback: object) -> TypeGuard[RagMonitorLogger]:
-    return isinstance(callback, RagMonitorLogger)
+    return isinstance(callback, RagMonitorLogger) and callback.is_instruments
 
 
 _lock = threading.Lock()

@@ -167,6 +167,21 @@ async def test_after_uninstrument_nothing_is_seen(watched, way, story):
     assert len(await watched.later()) == 1
 
 
+async def test_a_logger_that_the_application_put_there_stays(server, way, story):
+    """As the proxy's configuration does; `instrument` makes no second one for its monitor."""
+    other = story.Watched(server)
+    own = RagMonitorLogger(other.monitor)
+    litellm.callbacks.append(own)
+    try:
+        assert instrument(other.monitor, extract=watched_extract) is own
+        uninstrument()
+        await way(other.call)
+        assert len(await other.later()) == 1
+    finally:
+        story.take_off(own)
+        other.monitor.close()
+
+
 async def test_a_stream_under_way_is_left_alone(watched):
     """It is not taken for one that was closed early."""
     pieces = await litellm.acompletion(**watched.call, stream=True)

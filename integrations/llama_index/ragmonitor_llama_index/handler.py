@@ -556,9 +556,10 @@ def _forget_oldest() -> None:
 
 def _note_loss(span_id: str | None) -> None:
     """Note that an interaction is incomplete: it must not be scored as if it were whole."""
-    place = None if span_id is None else _places.get(span_id)
-    if place is not None:
-        place.root.note.incomplete = True
+    with _capture:
+        place = None if span_id is None else _places.get(span_id)
+        if place is not None:
+            place.root.note.incomplete = True
 
 
 def _returned(root: _Root, result: Any) -> None:

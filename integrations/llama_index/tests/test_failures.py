@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any
 
 import pytest
@@ -71,6 +72,32 @@ def test_a_bug_in_the_recorder_never_reaches_the_application(
     uninstrument()
     handler._places.clear()
     handler._listening.stop()
+
+
+class Raising:
+    """Raises whatever it is asked."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    __bool__ = __hash__ = __str__ = None  # type: ignore[assignment]
+
+
+ODD: tuple[Any, ...] = (None, 5, "RetrieverQueryEngine.query-" + "0" * 36, [], object(), Raising())
+
+
+@pytest.mark.parametrize("name", ["span_enter", "span_exit", "span_drop", "handle"])
+def test_no_listener_raises_whatever_it_is_given(quiet_monitor: FakeMonitor, name: str) -> None:
+    """Other code may call them, too, with values of any type."""
+    instrument(quiet_monitor)
+    listeners = (handler._listening.spans, handler._listening.events)
+    listener = next(getattr(each, name) for each in listeners if hasattr(each, name))
+    given = 1 if name == "handle" else 4 + (name == "span_enter")
+    for instance in (query_engine(), ScriptedLLM()):
+        for values in itertools.product((*ODD, instance), repeat=given):
+            listener(*values)
+    uninstrument()
+    handler._places.clear()
 
 
 def test_spans_that_never_end_are_bounded_below_a_root_too(

@@ -17,6 +17,7 @@ from opentelemetry.trace import format_trace_id
 from ragmonitor.capture.assembly import FinishedRuns, Translator
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run, RunKind
+from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
@@ -72,13 +73,18 @@ class FinishedTree(FinishedRuns):
         run.status, run.error = _ending(root)
         self._steps = _StepTranslator(self, run)
         super().__init__(run, self._steps)
+        says = (s.span.span_id for s in steps if s.role == "retriever" and s.documents is not None)
+        wrappers = Ancestry(parents).enclosing(says)
+        """Of a retriever that says nothing, the one in it that does is the retrieval."""
         runs: dict[str, Run] = {root.span_id: run}
         for span_id in parents:  # from the outside in
             each = by_id.get(span_id)
             if each is None or each is step:
                 continue
             above = runs[span_id] = runs.get(parents[span_id], run)
-            if each.role in ("model", "retriever", "tool"):
+            if each.documents is None and each.role == "retriever" and span_id in wrappers:
+                pass
+            elif each.role in ("model", "retriever", "tool"):
                 runs[span_id] = _run(each, above, run, is_retrieval_tool)
             elif each.role == "chain" and above is run:
                 self.outer_chains.append(each)
@@ -237,14 +243,14 @@ class _StepTranslator(Translator):
         retrievers = [run for run in self._root.members if run.kind == "retriever"]
         for run in retrievers:
             found = self._documents(run)
-            is_known = found is not None and all(chunk.text for chunk in found)
+            # One without a text among others is an empty document.
+            is_known = found is not None and (not found or any(chunk.text for chunk in found))
             if not (is_known or run.error or run.inside_retriever):
                 return True
         if not any(self.query(run) for run in (self._root, *retrievers)):
             return True  # a switch hides them
-        root: Step | None = self._root.inputs
-        said = [root] if root is not None and root.answer else [m.inputs for m in self.models]
-        return not (self._tree.answer() and all(step.span.is_whole for step in said))
+        answer, steps = self._tree.answer(), self._tree.steps
+        return not answer or any(s.span.is_cut(answer) or not s.is_whole for s in steps)
 
     def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""

@@ -62,7 +62,7 @@ def fill(step: Step) -> None:
     variables = {
         key[len(_VARIABLE) :]: value
         for key, value in span.attributes.items()
-        if span.is_whole and key.startswith(_VARIABLE) and isinstance(value, str)
+        if key.startswith(_VARIABLE) and isinstance(value, str) and not span.is_cut(value)
     }
     step.variable = next((text for each in _QUESTION if (text := variables.get(each, ""))), "")
     step.query = span.text(names.GENAI_RETRIEVAL_QUERY_TEXT) or step.variable
@@ -85,7 +85,10 @@ def fill(step: Step) -> None:
     elif role == "model":
         system = content_text(span.parsed(_SYSTEM))
         before = (Message(role="system", text=system),) if system else ()
-        if span.is_whole:
+        written = (names.GENAI_INPUT_MESSAGES, _SYSTEM)
+        is_told = span.is_whole or names.GENAI_INPUT_MESSAGES in span.attributes
+        texts_asked = (*map(span.text, written), *(message.text for message in asked))
+        if is_told and not any(map(span.is_cut, texts_asked)):
             step.prompt = (*before, *asked)
         rest = [text for text in variables.values() if text != step.query]
         step.context = variables.get("context") or max(rest, key=len, default="")
@@ -133,10 +136,12 @@ def _answer(step: Step, said: tuple[Message, ...]) -> str:
 def _documents(span: SpanRecord) -> Documents:
     """Return the documents, their texts empty where the span has ids and scores alone."""
     listed = span.parsed(names.GENAI_RETRIEVAL_DOCUMENTS)
-    if not isinstance(listed, list | tuple) or not span.is_whole:
+    if not isinstance(listed, list | tuple):
         return None
     items = [parsed(item) if isinstance(item, str) else item for item in listed]
-    return texts.documents([{"content": "", **each} for each in items if isinstance(each, Mapping)])
+    told = [{"content": "", **each} if isinstance(each, Mapping) else each for each in items]
+    found = texts.documents(told)
+    return None if any(span.is_cut(chunk.text) for chunk in found or ()) else found
 
 
 def messages(span: SpanRecord, attribute: str) -> tuple[Message, ...]:

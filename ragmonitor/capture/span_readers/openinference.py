@@ -72,7 +72,8 @@ def _fill(step: Step) -> None:
         if not asked and isinstance(prompts, list | tuple):
             asked = tuple(Message(role="user", text=str(p)) for p in prompts if p != REDACTED)
         # Where some have been dropped or cut, what stands in the rest tells too little.
-        step.prompt = asked if span.is_whole else ()
+        is_told = span.is_whole and not any(span.is_cut(message.text) for message in asked)
+        step.prompt = asked if is_told else ()
         step.provider = span.first_text((names.OI_LLM_PROVIDER, "llm.system"))
         step.model = span.text(names.OI_LLM_MODEL_NAME)
         step.usage = Usage(
@@ -128,7 +129,8 @@ def _documents(span: SpanRecord, prefix: str) -> Documents:
         if fields.get("content") != REDACTED
     ]
     found = tuple(chunk for chunk in chunks if chunk is not None)
-    return found if len(found) == len(listed) and span.is_whole else None
+    is_cut = any(span.is_cut(chunk.text) for chunk in found)
+    return found if len(found) == len(listed) and span.is_whole and not is_cut else None
 
 
 def _messages(span: SpanRecord, side: Literal["input", "output"]) -> tuple[Message, ...]:

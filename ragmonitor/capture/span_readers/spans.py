@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry.trace import (
@@ -52,9 +51,15 @@ class SpanRecord:
     exception: tuple[str, str] = ("", "")
     """Type and message of the last exception event."""
     is_whole: bool = True
-    """Whether the SDK had room for all of it: it drops the oldest attributes, and cuts texts."""
+    """Whether the SDK had room for all of its attributes: it drops the oldest."""
+    max_text: int = sys.maxsize
+    """Characters after which the SDK cuts texts, as far as is known."""
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Values that were read off it before: it is read many times, and its JSON may be long."""
+
+    def is_cut(self, text: str) -> bool:
+        """Return whether the SDK may have cut this text."""
+        return len(text) >= self.max_text
 
     def parsed(self, name: str) -> Any:
         """Return the value of a text attribute in JSON, the text itself if it is none.
@@ -109,8 +114,6 @@ def span_record(span: ReadableSpan) -> SpanRecord:
     attributes, exception = with_contents(dict(span.attributes or {}), contents)
     # No public way leads to it. A version without it costs the notice that texts were cut.
     most = getattr(getattr(span, "_attributes", None), "max_value_len", None) or sys.maxsize
-    written = chain.from_iterable(each.values() for _, each in [("", attributes), *contents])
-    is_cut = any(isinstance(value, str) and len(value) >= most for value in written)
     return SpanRecord(
         span_id=format_span_id(context.span_id),
         parent_id=local_parent_id(span),
@@ -124,5 +127,6 @@ def span_record(span: ReadableSpan) -> SpanRecord:
         status=_STATUS[span.status.status_code],
         status_text=span.status.description or "",
         exception=exception,
-        is_whole=not (span.dropped_attributes or is_cut),
+        is_whole=not span.dropped_attributes,
+        max_text=most,
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.texts import Documents
 from ragmonitor.records import Message, Usage
+from ragmonitor.runtime.guard import record_error
 
 Role = Literal["chain", "retriever", "reranker", "model", "tool", "other"]
 
@@ -57,12 +58,18 @@ class Step:
     is_engine: bool = False
     """As a root it answers questions, even where no span shows a model."""
     is_read: bool = False
+    is_whole: bool = True
+    """Nothing in the span was found unreadable."""
 
     def filled(self) -> Step:
-        """Return the step with its texts."""
+        """Return the step with its texts, as far as these can be read."""
         if not self.is_read:
             self.is_read = True
-            self.dialect.fill(self)
+            try:
+                self.dialect.fill(self)
+            except Exception as error:  # noqa: BLE001 - anybody's attributes
+                record_error("capture", error)
+                self.is_whole = False
         return self
 
 

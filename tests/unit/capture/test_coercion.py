@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import PurePosixPath
+from uuid import UUID
 
 import pytest
 
@@ -40,9 +41,14 @@ def metadata_of(value):
 
 
 def test_what_is_plain_to_convert_is_converted():
-    """A number where an id or a tag belongs, a text where a chunk does."""
+    """A number where an id or a tag belongs, a text where a chunk does, None for no text."""
     found = sound(
         interaction(
+            answer=42,
+            session_id=UUID(int=6),
+            user_id=None,
+            status="success",
+            usage={"prompt_tokens": 7},
             chunks=["a", Chunk(text="b", id=5, score="high")],
             tags=["beta", 5],
             attributes={"k": 1, 2: "two", "none": None},
@@ -51,6 +57,8 @@ def test_what_is_plain_to_convert_is_converted():
     assert [(c.text, c.id, c.score) for c in found.chunks] == [("a", "", None), ("b", "5", None)]
     assert found.tags == ("beta", "5")
     assert found.attributes == {"k": "1", "2": "two"}
+    assert (found.answer, found.session_id, found.user_id) == ("42", str(UUID(int=6)), "")
+    assert (found.status, found.usage) == ("ok", Usage(input_tokens=7))
     assert not found.capture_incomplete
 
 
@@ -66,6 +74,15 @@ def test_what_is_plain_to_convert_is_converted():
 def test_a_text_that_cannot_be_read_makes_the_record_incomplete(changes):
     """It is counted, and not scored as if it were whole."""
     assert sound(interaction(**changes)).capture_incomplete
+
+
+def test_a_text_that_cannot_be_read_costs_no_other():
+    """The record keeps its chunks and its answer."""
+    found = sound(
+        interaction(query=object(), chunks=(Chunk(text=None), Chunk(text="b")), answer="c")
+    )
+    assert ([c.text for c in found.chunks], found.answer) == (["", "b"], "c")
+    assert found.capture_incomplete
 
 
 def test_what_is_no_record_is_counted_as_one():

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.span_readers import genai, texts
+from ragmonitor.capture.span_readers import dialects, genai, texts
 from ragmonitor.capture.span_readers.span_events import with_contents
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import step_of
@@ -47,7 +47,7 @@ def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **at
     lasts = 10 if at is not None or any(v in LEAF for v in attributes.values()) else 10**6
     fields = {
         key: attributes.pop(key)
-        for key in ("status", "status_text", "exception", "is_whole")
+        for key in ("status", "status_text", "exception", "is_whole", "max_text")
         if key in attributes
     }
     return SpanRecord(
@@ -215,6 +215,34 @@ def test_documents_that_the_span_had_no_room_for_are_missed():
         is_whole=False,
     )
     assert only(oi_story(found=found)).capture_incomplete
+
+
+def test_a_cut_dump_beside_whole_texts_is_no_loss():
+    """OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT: the JSON of all documents is long. One may be empty."""
+    whole = documents(*TEXTS, "") | {"output__mime_type": "application/json"}
+    dump = json.dumps({"documents": [*TEXTS]})[:40]
+    found = oi("found", "root", "RETRIEVER", output__value=dump, **whole, max_text=40)
+    record = only(oi_story(found=found))
+    assert ([c.text for c in record.chunks], record.capture_incomplete) == ([*TEXTS, ""], False)
+    cut = oi("found", "root", "RETRIEVER", **documents("x" * 50), max_text=50)
+    assert only(oi_story(found=cut)).capture_incomplete
+
+
+def test_a_retriever_that_says_nothing_gives_way_to_one_in_it():
+    """A wrapping retriever without documents is a step."""
+    outer = oi("outer", "root", "RETRIEVER", input__value=QUESTION)
+    found = oi("found", "outer", "RETRIEVER", **documents(*TEXTS))
+    record = only(oi_story(outer=outer, found=found))
+    assert ([c.text for c in record.chunks], record.capture_incomplete) == ([*TEXTS], False)
+
+
+def test_a_fault_in_reading_one_span_costs_no_other(monkeypatch):
+    """The record is incomplete, and keeps what the other spans say."""
+    fault = genai.DIALECT._replace(marks=frozenset({"odd"}), fill=lambda _step: 1 / 0)
+    monkeypatch.setattr(dialects, "DIALECTS", (fault, *dialects.DIALECTS))
+    record = only(oi_story(extra=span("extra", "root", odd=1)))
+    assert record.capture_incomplete
+    assert (record.query, record.answer, len(record.chunks)) == (QUESTION, ANSWER, 2)
 
 
 @pytest.mark.parametrize(

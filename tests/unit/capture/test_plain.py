@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor.capture.plain import InteractionRecorder
+from ragmonitor.records import Usage
 
 
 def test_the_caller_s_span_is_the_parent():
@@ -15,6 +16,17 @@ def test_the_caller_s_span_is_the_parent():
     with recorder as i:
         i.answered("x")
     assert handed[0].interaction().caller.trace_id == f"{span.get_span_context().trace_id:032x}"
+
+
+def test_what_is_noted_after_a_guard_has_read_it_is_recorded():
+    """The model's name and its tokens often come last."""
+    handed = []
+    with InteractionRecorder(handed.append, query="Why?") as i:
+        i.retrieved(["Blue sky."])
+        assert "".join(i.streamed(["It ", "scatters."])) == i.interaction().answer
+        i.answered("It scatters.", model="m", usage=Usage(input_tokens=7))
+    (generation,) = handed[0].interaction().generations
+    assert (generation.model, generation.usage.input_tokens) == ("m", 7)
 
 
 def test_documents_that_are_shortened_afterwards_are_recorded_as_they_were():

@@ -42,6 +42,12 @@ def test_a_chunk_that_was_cut_counts_as_shown():
     assert seen_in(asked(LONG[: HEAD + 5] + "..."), chunks) == chunks[:1]
 
 
+def test_a_chunk_that_is_its_title_alone_stands_where_a_cut_one_begins():
+    """It does not explain the place of the longer text."""
+    chunks = of("Paris", f"Paris: {LONG}")
+    assert seen_in(asked(chunks[1].text[: HEAD + 5] + "..."), chunks) == chunks
+
+
 def test_a_common_header_does_not_show_two_chunks():
     """Two chunks that begin alike, one of them in the prompt: the other was not shown."""
     header = "Manual of the pump, edition of 2024, chapter on service and repair, all rights kept, "
