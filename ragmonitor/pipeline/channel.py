@@ -83,9 +83,13 @@ class Channel:
 
     def _read(self, length: int) -> bytes | None:
         """Return so many bytes; None: the other side is gone."""
+        data = bytearray()
         with suppress(OSError):
-            data = self._socket.recv(length, socket.MSG_WAITALL)
-            return data if len(data) == length else None
+            # A signal, or a stop of the process, may cut short even a read of all.
+            while more := self._socket.recv(length - len(data), socket.MSG_WAITALL):
+                data += more
+                if len(data) == length:
+                    return bytes(data)
         return None
 
     def close(self) -> None:

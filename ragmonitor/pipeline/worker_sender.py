@@ -30,6 +30,7 @@ from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import AlarmState, Cause, Report, SpanReference
 from ragmonitor.runtime import guard, wire
+from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
 from ragmonitor.runtime.queues import MAX_BYTES
@@ -212,9 +213,12 @@ class WorkerSender(Sender):
     # --- the thread -----------------------------------------------------------------------------
 
     def _work(self) -> bool | None:
-        with suppress(ChannelError):
-            return super()._work()
-        return True  # `_is_ready` sees that the worker is gone
+        """Serve one worker to its end or ours; return None: another one is to follow, later."""
+        goes_on: bool | None = True
+        while goes_on and not self.is_closed:
+            with suppress(ChannelError):  # `_is_ready` sees that the worker is gone
+                goes_on = super()._work()
+        return goes_on
 
     def _is_ready(self) -> bool:
         """Return whether there is a worker that knows what it is to do, and works."""
@@ -312,8 +316,10 @@ class WorkerSender(Sender):
             if line is not None:
                 has_provider = self._address is None and self._traces.is_applications
                 line.tell("counts", noted, errors - self._errors, has_provider)
-        except BaseException:  # raised again: whoever is to know it counts it
+        except BaseException as error:  # raised again: whoever is to know it counts it
             self.ledger.take_over(noted)
+            if isinstance(error, WireError):
+                self.ledger.count_notes()  # here: a name among them cannot be told
             raise
         self._errors = errors
 

@@ -14,6 +14,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,23 @@ def test_a_full_queue_holds_neither_the_application_nor_a_scrape() -> None:
     assert found["queue_full"] > 100
 
 
+def test_a_name_that_cannot_be_told_costs_no_count() -> None:
+    """A lone surrogate, in the framework that an application names for what finds no room."""
+    with Monitor(**QUIET, worker="process", capture={"queue_size": 5}) as monitor:
+        answer(monitor)
+        newest = monitor.last(30)
+        assert newest is not None
+        record = replace(newest.interaction, framework="x\ud800")
+        os.kill(worker_of(monitor) or 0, signal.SIGSTOP)
+        for _ in range(40):
+            monitor.observe(record)
+        until("they are counted here", lambda: sums(monitor)[0] > 1)
+        os.kill(worker_of(monitor) or 0, signal.SIGCONT)
+        assert monitor.flush(30)
+        captured, found = sums(monitor)
+    assert captured == found.total() == 41
+
+
 @pytest.mark.parametrize("worker", ["thread", "process"])
 def test_what_waits_is_bounded_in_bytes(worker: str) -> None:
     """With nobody to take them, 4,000 answers of 210 kB hold some 64 MiB; the rest is refused."""
@@ -235,14 +253,19 @@ def test_the_end_takes_five_seconds_at_most() -> None:
 
 
 def test_a_worker_that_cannot_start_holds_nothing(monkeypatch, tmp_path, caplog) -> None:
-    """It is tried again with pauses; what waits at the end is counted."""
+    """It is tried again with growing pauses; what waits at the end is counted."""
     broken = tmp_path / "python3"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr("ragmonitor.pipeline.worker_sender.sys.executable", str(broken))
-    monitor = Monitor(**QUIET, worker="process")
+    monitor, pauses = Monitor(**QUIET, worker="process"), list[float]()
+    ending = sender(monitor)._thread.ending
+    wait = ending.wait
+    monkeypatch.setattr(ending, "wait", lambda pause_s: pauses.append(pause_s) or wait(0.01))
     answer(monitor)
-    until("it was tried", lambda: "worker" in caplog.text)
+    until("it was tried", lambda: len(pauses) > 3)
+    assert pauses[:4] == [0.5, 1, 2, 4]
+    assert "worker" in caplog.text
     answer(monitor)
     began_s = time.monotonic()
     assert not monitor.close(2)
