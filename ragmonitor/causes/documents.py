@@ -131,7 +131,9 @@ class Documents(Part):
         """Add up the log gains of the blocks whose verdicts are all in."""
         self._closed_s = self._store.now() - MEAN_S - WATERMARK_S
         for t in sorted(t for t in self._blocks if t <= self._closed_s):
-            self._store.add({f"c{t}": self._gains(t, self._blocks.pop(t))})
+            gains = self._gains(t, self._blocks[t])  # while the store is away the block is kept
+            del self._blocks[t]
+            self._store.add({f"c{t}": gains})
         return ()
 
     def ahead(self, since_s: float) -> Rows:

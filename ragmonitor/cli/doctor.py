@@ -226,7 +226,7 @@ def _metrics(settings: Settings) -> str:
     if not server.enabled:
         return Note("not served, by the setting server.enabled")
     if is_free(server.host, server.port):
-        return f"{where} is free"
+        return f"{where} is free" if server.port else "any free port, by the setting server.port"
     try:
         records = RunningMonitor(None).records()
     except InputError as error:

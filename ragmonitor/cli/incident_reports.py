@@ -93,6 +93,6 @@ def incidents_of(host_or_url: str | None) -> Sequence[Incident]:
     try:
         return Journal(store).recent()
     except StoreUnavailableError as error:
-        raise InputError(f"{store.place}: {error}") from error
+        raise InputError(str(error)) from error
     finally:
         store.close()

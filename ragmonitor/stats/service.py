@@ -171,6 +171,7 @@ class Statistics:
         self._references, self._goldens, self._now = references, goldens, now
         self.parts = [part for part in (*parts, references, goldens) if part is not None]
         """In the order in which they see an answer."""
+        self._latest: tuple[Report | None, Outcomes] = (None, {})
         self._calibrations: dict[str, Calibration] = {}
         self._streams = {each.series: each for each in watching.streams}
         self.is_of_stream = False
@@ -208,7 +209,7 @@ class Statistics:
             return Prediction()
         known = self._features(builtin)
         expected: dict[str, tuple[float, float]] = {}
-        for signal in outcomes(builtin):
+        for signal in self._read(builtin):
             name = self._watching.series(signal, judge)
             learned = self._calibrations.get(name)
             each = NOTHING if learned is None else learned.expected(known.get(name))
@@ -227,12 +228,18 @@ class Statistics:
             expected=expected,
         )
 
+    def _read(self, builtin: Report) -> Outcomes:
+        """Return the built-in judge's outcomes, worked out once from its draw to its sums."""
+        if self._latest[0] is not builtin:
+            self._latest = builtin, outcomes(builtin)
+        return self._latest[1]
+
     def _features(self, builtin: Report) -> dict[str, float]:
         """Return what the built-in judge says, by series; scores of two readers differ."""
         watching = self._watching
         if watching.judge is None or builtin.judge.name != watching.reader:
             return {}
-        known = features(builtin, outcomes(builtin))
+        known = features(builtin, self._read(builtin))
         return {watching.series(signal, watching.judge): x for signal, x in known.items()}
 
     def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
@@ -311,7 +318,7 @@ class Statistics:
 
     def _add(self, completed: CompletedAnswer) -> None:
         builtin, decision = completed.builtin, completed.decision
-        report, found = builtin, outcomes(builtin)
+        report, found = builtin, self._read(builtin)
         self._add_builtin(builtin, found)
         if self._watching.judge is not None:
             report = completed.judged or builtin

@@ -193,11 +193,14 @@ class Sqlite(Store):
         Path(self.place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.path.exists(self.place):  # noqa: PTH110 - texts of answers may stand in it
             os.close(os.open(self.place, os.O_CREAT | os.O_RDWR, 0o600))
-        owner = Path(self.place).stat().st_uid
-        if owner not in (0, getattr(os, "geteuid", int)()):  # always 0 on Windows
+        owner, own = Path(self.place).stat().st_uid, getattr(os, "geteuid", int)()  # 0 on Windows
+        # Some volumes show every file as one user's, who is then the folder's, too.
+        trusted = (0, own, Path(self.place).parent.stat().st_uid)
+        may_write = os.access(self.place, os.R_OK | os.W_OK)
+        if owner not in trusted or (owner != own and not may_write):
             raise StoreUnavailableError(
-                f"it belongs to another user ({owner}), who may have prepared it; run this as that "
-                "user, or give the file to the one that this runs as (chown)"
+                f"it belongs to another user ({owner}); run this as that user, or give the file to "
+                f"the one that this runs as (chown {own})"
             )
 
     def _begin(self, db: sqlite3.Connection) -> None:

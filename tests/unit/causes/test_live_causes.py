@@ -8,7 +8,7 @@ from ragmonitor.causes.answer_slices import AnswerSlices
 from ragmonitor.causes.documents import CAPACITY
 from ragmonitor.causes.versions import OVER_S
 from ragmonitor.records import JudgeIdentity
-from ragmonitor.store import HOUR_S
+from ragmonitor.store import HOUR_S, StoreUnavailableError
 from tests.support.core_service import BEGAN_S, CoreService, reported
 
 ROUTES = ("billing", "faq", "faq", "returns")
@@ -50,6 +50,23 @@ def test_a_document_that_was_replaced_is_named():
     assert worst["document"] == "c.md"
     assert worst["contradicted"] > 50
     assert worst["shown"] == worst["retrieved"] or worst["retrieved"] >= worst["shown"]
+
+
+def test_what_is_known_of_documents_is_kept_while_the_store_is_away(monkeypatch):
+    """Blocks that close meanwhile are added up once it is back."""
+
+    def away(_kind):
+        raise StoreUnavailableError("away")
+
+    service = CoreService()
+    service.run(240.0, 0.1)
+    service.now_s += HOUR_S
+    with monkeypatch.context() as patched:
+        patched.setattr(service.store, "names", away)
+        service.evaluate()
+    service.evaluate()
+    kept = [service.store.read(f"c{t}") for t in service.store.names("c")]
+    assert any("source=" in series for rows in kept for series in rows)
 
 
 @pytest.mark.parametrize("content", ["none", "hashed"])

@@ -175,6 +175,12 @@ def test_a_port_that_another_program_has_is_found(monkeypatch):
     assert "RAGMONITOR_SERVER__PORT" in check["remedy"]
 
 
+def test_no_port_is_looked_for_where_any_free_one_is_taken(monkeypatch):
+    """Port 0 is no port."""
+    monkeypatch.setenv("RAGMONITOR_SERVER__PORT", "0")
+    assert checks(run("--json"))["metrics"]["finding"].startswith("any free port")
+
+
 USED = JudgeUsage(calls=1, input_tokens=300, output_tokens=20, cost_usd=0.0123)
 
 

@@ -140,6 +140,13 @@ def test_a_file_that_cannot_be_used_is_left_as_it_is(tmp_path, caplog, spoil, sa
     assert before is None or path.read_bytes() == before
 
 
+def test_a_volume_may_show_every_file_as_one_users(tmp_path):
+    """Whoever has the folder could put any file there."""
+    _anothers(tmp_path / "a.db")
+    os.chown(tmp_path, 54_321, -1)
+    assert Sqlite(tmp_path / "a.db", "shop").names("r") == [0]
+
+
 def test_a_folder_gets_a_file_of_ours(tmp_path):
     """`state=/var/lib/ragmonitor` is enough."""
     assert open_store(tmp_path, "shop").place == str(tmp_path / "ragmonitor.db")
