@@ -297,7 +297,7 @@ class FinishedRuns:
             # LangChain loses the last piece of a stream that is closed early, or all of it.
             seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
             answer = seen if seen.startswith(answer) else answer
-        if not answer and not root.asked:
+        if not answer and (root.waits or not root.asked):
             # Where the root itself names no answer, the last output of a model is one; unless
             # something failed or was cancelled then, or a retriever or tool was called after it
             # and a model after that: it is a step's.

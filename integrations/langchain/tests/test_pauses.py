@@ -153,6 +153,23 @@ async def test_a_breakpoint_before_a_tool_that_nobody_passes_is_partial(
     assert (monitor.only.status, monitor.only.answer) == ("partial", "")
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_stream_that_is_closed_at_the_pause_waits_too(monitor: Any, *, goes_on: bool) -> None:
+    """The answer is there, a person approves it: applications read no further than that."""
+    instrument(monitor)
+    nodes = [("retrieve", _retrieve), ("generate", _generate), ("ask", _asks(1))]
+    graph = line(*nodes, checkpointer=InMemorySaver())
+    pieces = graph.stream(state(QUERY), ON_THREAD)
+    while "__interrupt__" not in next(pieces):
+        pass
+    pieces.close()
+    if goes_on:
+        graph.invoke(Command(resume="you may"), ON_THREAD)
+    monitor.known.end_paused()
+    found = monitor.only
+    assert (found.answer, found.status) == (reply("07"), "ok" if goes_on else "partial")
+
+
 async def test_a_tool_that_runs_elsewhere_is_a_pause(monitor: Any, go: Going) -> None:
     """In the user's browser, say: the next run begins with its result, and has no question."""
 

@@ -154,12 +154,15 @@ class InteractionSpanProcessor(SpanProcessor):
             if context is None or trace is None:
                 return
             # Not seen to start: not ours to read, or seen to end already.
-            if trace.open.pop(context.span_id, None) is None:
+            if context.span_id not in trace.open:
                 return
-            trace.changed = True
             trace.matches = trace.matches or _follows(span)
             if trace.matches:
                 trace.ended[context.span_id] = _Ended(span, self._clock())
+            # In this order, so that a sweep meanwhile sees it among the one or the other.
+            trace.open.pop(context.span_id, None)
+            trace.changed = True
+            if trace.matches:
                 if not self._awake:
                     self._awake = True
                     self._wake()
@@ -245,11 +248,12 @@ class InteractionSpanProcessor(SpanProcessor):
         trace.changed = False
         ages: dict[str, float] = {}
         spans: list[SpanRecord] = []
+        open_spans = _open_spans(trace)  # before those that have ended: see `on_end`
         for ended in [*trace.ended.copy().values()]:
             ended.record = record = ended.record or span_record(ended.span)
             spans.append(record)
             ages[record.span_id] = now - ended.stamp
-        joined = JoinedTrace(spans, _open_spans(trace), is_retrieval_tool=self._is_retrieval_tool)
+        joined = JoinedTrace(spans, open_spans, is_retrieval_tool=self._is_retrieval_tool)
         kept, gone = set[str](), set[str]()
         for finished in joined.interactions():
             members = {finished.root.span_id, *(step.span.span_id for step in finished.steps)}
@@ -260,7 +264,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if not any(self._is_claimed(name) for name in finished.observed):
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
-        rest_s = SPAN_AGE_S if trace.open else quiet_s
+        rest_s = SPAN_AGE_S if open_spans else quiet_s
         rest = {i for i in joined.connecting & ages.keys() - gone if i in kept or ages[i] < rest_s}
         for span_id in ages.keys() - rest:
             trace.ended.pop(int(span_id, 16), None)

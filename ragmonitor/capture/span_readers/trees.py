@@ -164,7 +164,7 @@ def _merged(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
     call, and what encloses several is a step of its own kind.
     """
     of_frameworks = [step for step in steps if step.span.scope in FRAMEWORKS]
-    if any(step.role == "retriever" for step in of_frameworks):
+    if any(step.role == "retriever" and not step.is_store for step in of_frameworks):
         steps = [step for step in steps if not step.is_store]
     calls = [step.span for step in reversed(of_frameworks) if step.role == "model"]
     ancestry = Ancestry(parents)

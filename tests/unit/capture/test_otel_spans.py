@@ -23,6 +23,8 @@ QUESTION = "How often is the pump serviced?"
 ANSWER = "Every six months."
 TEXTS = ("Serviced every six months.", "The pump is blue.")
 
+FOUND = json.dumps([{"id": "1", "content": TEXTS[0]}])
+
 LEAF = ("RETRIEVER", "LLM", "TOOL", "RERANKER", "chat", "retrieval", "vector_db_retrieve", "task")
 
 _times = count(1_000)
@@ -226,6 +228,12 @@ def test_a_cut_dump_beside_whole_texts_is_no_loss():
     assert ([c.text for c in record.chunks], record.capture_incomplete) == ([*TEXTS, ""], False)
     cut = oi("found", "root", "RETRIEVER", **documents("x" * 50), max_text=50)
     assert only(oi_story(found=cut)).capture_incomplete
+
+
+def test_a_framework_s_store_alone_is_a_retrieval():
+    """Of a search that a retriever reports, too, the store's span is the second."""
+    store = span("found", "root", scope=LANGCHAIN_GENAI, gen_ai__retrieval__documents=FOUND)
+    assert len(only(oi_story(found=store)).retrievals) == 1
 
 
 def test_a_retriever_that_says_nothing_gives_way_to_one_in_it():

@@ -7,6 +7,7 @@ import pytest
 from opentelemetry import context, trace
 from opentelemetry.sdk.trace import SpanLimits
 
+from ragmonitor.capture.span_readers.spans import span_record
 from ragmonitor.runtime import guard
 from tests.support.otel_spans import Told
 
@@ -214,6 +215,22 @@ def test_a_forked_child_begins_empty(told):
     assert len(told.processor) == 0
     told.tell()
     assert len(told.after(2)) == 1
+
+
+def test_a_root_that_ends_while_its_trace_is_read_loses_nothing(told, monkeypatch):
+    """The application goes on meanwhile: what is read is not yet complete."""
+    root = told.root()
+    told.retrieve(root)
+    told.ask(root)
+
+    def reads(span):
+        if root.is_recording():
+            root.end()
+        return span_record(span)
+
+    monkeypatch.setattr("ragmonitor.capture.span_readers.processor.span_record", reads)
+    assert told.after(2) == []
+    assert [len(each.chunks) for each in told.after(2)] == [1]
 
 
 @pytest.mark.parametrize("limit", ["max_span_attributes", "max_span_attribute_length"])
