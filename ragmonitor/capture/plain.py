@@ -467,8 +467,10 @@ def _as_now(item: Any) -> Any:
     """Return a mapping or a document as it is now: the application may shorten it to show it."""
     if type(item) is tuple and len(item) == 2:
         return _as_now(item[0]), item[1]
-    fields = item if type(item) is dict else getattr(item, "__dict__", {})
-    return dict(fields) if fields is item or "page_content" in fields else item
+    with _capture:  # anybody's object
+        fields = item if type(item) is dict else getattr(item, "__dict__", {})
+        return dict(fields) if fields is item or "page_content" in fields else item
+    return item
 
 
 class StreamedAnswer(Listener):

@@ -74,7 +74,10 @@ class HttpReceiver:
     def _admit(self, target: str, headers: Message) -> Reply | None:
         """Return why a request is not even read; None: it is."""
         kind = headers.get("Content-Type", "")
-        if self._access.needs_token and self._access.refusal(headers) is not None:
+        scheme, _, shown = headers.get("Authorization", "").partition(" ")
+        # The page's cookie is none: a browser shows it to every port of the host.
+        is_bearer = scheme.lower() == "bearer" and self._access.is_token(shown.strip())
+        if self._access.needs_token and not is_bearer:
             self._traces.count("unauthorized")
             refusal = _said(401, "a bearer token is needed", kind)
             return replace(refusal, headers=(("WWW-Authenticate", "Bearer"),))

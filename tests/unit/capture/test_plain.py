@@ -29,6 +29,20 @@ def test_what_is_noted_after_a_guard_has_read_it_is_recorded():
     assert (generation.model, generation.usage.input_tokens) == ("m", 7)
 
 
+def test_an_object_that_raises_costs_no_other_chunk():
+    """A proxy outside its request, for one."""
+
+    class Raising:
+        def __getattribute__(self, name):
+            raise RuntimeError(name)
+
+    handed = []
+    with InteractionRecorder(handed.append, query="Why?") as i:
+        i.retrieved([Raising(), "Blue sky."])
+    found = handed[0].interaction()
+    assert ([c.text for c in found.chunks], found.capture_incomplete) == (["Blue sky."], True)
+
+
 def test_documents_that_are_shortened_afterwards_are_recorded_as_they_were():
     """Applications cut what they show as sources, and need not wait for us."""
     handed = []

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 from google.rpc.status_pb2 import Status
+from pydantic import SecretStr
 
 from ragmonitor import SettingsError
+from ragmonitor.export.view.access import Access
 from tests.support.receiving import (
     ANSWER,
     PROTOBUF,
@@ -117,8 +119,10 @@ def test_without_its_token_nothing_is_read() -> None:
         for wrong in (f"Bearer {TOKEN}x", TOKEN, "Bearer ä", ""):
             sent = {**PROTOBUF, "Authorization": wrong.encode().decode("latin-1")}
             assert here.post(body(), sent)[0] == 401
+        cookie = Access(SecretStr(TOKEN)).cookie  # the page's, which a browser shows to every port
+        assert here.post(body(), {**PROTOBUF, "Cookie": cookie})[0] == 401
         assert here.post(body(), {**PROTOBUF, "Authorization": f"Bearer {TOKEN}"})[0] == 200
-        assert requests_counted(here) == {"unauthorized": 5, "taken": 1}
+        assert requests_counted(here) == {"unauthorized": 6, "taken": 1}
 
 
 def test_a_website_sends_nothing(here: Receiving) -> None:
