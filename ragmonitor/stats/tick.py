@@ -7,6 +7,7 @@ tick that dies has done nothing; of two that run at once one counts.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import uuid
@@ -190,10 +191,11 @@ class Tick:
         known = self._known = _Known(version, state)
         for name, row in rows.items():
             kind, _, key = name.partition(":")
-            if kind == "alarm":
-                known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
-            elif kind == "window":
-                known.means[key] = msgspec.json.decode(row, type=dict[str, Mean])
+            with contextlib.suppress(msgspec.MsgspecError):  # of another release: it begins anew
+                if kind == "alarm":
+                    known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
+                elif kind == "window":
+                    known.means[key] = msgspec.json.decode(row, type=dict[str, Mean])
         self._objectives = {}
         return known
 

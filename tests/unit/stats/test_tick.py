@@ -226,3 +226,12 @@ def test_a_bet_is_read_about_once_however_often_time_ticks(monkeypatch):
     monkeypatch.setattr(Memory, "read", counting)
     service.run(600, lambda at_s, _: 0.05, each_s=1.0, after_s=lambda _: 0.0, tick_s=2.0)
     assert 600 <= len(rows) < 3 * 600
+
+
+def test_what_another_release_wrote_of_alarms_and_means_begins_anew():
+    """Sums are what counts; a row that cannot be read stops nothing."""
+    service = Service()
+    unreadable = {"alarm:s": b"\xc1", "window:1h": b'{"s":[[1,0,0],null]}'}
+    assert service.store.commit(0, {}, rows=unreadable)
+    service.run(HOUR_S, lambda _t, _s: 0.5)
+    assert [event.what for event in service.events] == ["raised"]
