@@ -17,8 +17,6 @@ from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
-import msgspec
-
 Status = Literal["ok", "error", "partial", "cancelled"]
 """The end of an interaction. `partial`: a stream that was closed before its end."""
 
@@ -451,7 +449,8 @@ FAILURES: Final = frozenset(
 question that was not asked are none."""
 
 
-class Scored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
     """One score of one answer."""
 
     evaluator: str
@@ -462,7 +461,8 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A text for people: which sentences, which words."""
 
 
-class Unscored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscored:
     """Why an answer has no such score."""
 
     evaluator: str
@@ -473,7 +473,6 @@ class Unscored(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 Evaluation = Scored | Unscored
-"""Tagged, so that whoever reads one off a wire tells which it is."""
 
 
 @lru_cache(maxsize=1_000)

@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-import msgspec
-
 from ragmonitor.evaluators import Table, diagnosis, evaluate, evaluate_asking, unscorable, unscored
 from ragmonitor.records import (
     CERTAIN,
@@ -167,7 +165,7 @@ class ReadingEngine:
             judge=assessment.judge,
             # What an evaluator's failure says may quote anything.
             evaluations=tuple(
-                msgspec.structs.replace(each, detail=self.clean(each.detail))
+                replace(each, detail=self.clean(each.detail))
                 if isinstance(each, Unscored) and each.detail
                 else each
                 for each in evaluations

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import msgspec
 from opentelemetry import context
@@ -28,7 +28,15 @@ from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.sender import Sender
-from ragmonitor.records import AlarmState, Cause, Report, SpanReference
+from ragmonitor.records import (
+    AlarmState,
+    Cause,
+    Evaluation,
+    Report,
+    Scored,
+    SpanReference,
+    Unscored,
+)
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
@@ -364,7 +372,17 @@ class WorkerSender(Sender):
 
 def _report(interaction: Any, told: Any) -> Report:
     """Return the report of plain values."""
-    return msgspec.convert({**told, "interaction": interaction}, Report)
+    values = {**told, "interaction": interaction}
+    # Of two kinds of records the library cannot tell which one it reads.
+    evaluations: list[Evaluation] = [
+        msgspec.convert(each, Unscored) if "cause" in each else msgspec.convert(each, Scored)
+        for each in values.pop("evaluations")
+    ]
+    values = {name: msgspec.convert(value, _OF_REPORT[name]) for name, value in values.items()}
+    return Report(evaluations=tuple(evaluations), **values)
+
+
+_OF_REPORT: Final = get_type_hints(Report)
 
 
 def _metrics(families: Sequence[Any]) -> list[Metric]:

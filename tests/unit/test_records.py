@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import get_args
 
 import pytest
@@ -10,11 +11,15 @@ from hypothesis import strategies as st
 
 from ragmonitor.records import (
     AlarmKind,
+    Cause,
+    JudgeIdentity,
+    Scored,
     SentenceVerdict,
     Severity,
+    Unscored,
     Verdict,
 )
-from tests.support.incidents import raised
+from tests.support.incidents import raised, report
 from tests.support.stories import assessment
 
 
@@ -41,3 +46,12 @@ def test_an_answer_is_hallucinated_by_its_counted_findings(
     read = assessment(sentences=sentences, evasive=evasive)
     expected = None if evasive or not read.claims else bool(read.counted_findings)
     assert read.hallucinated is expected
+
+
+def test_an_exporter_may_have_a_report_as_plain_values() -> None:
+    """Down to its scores."""
+    judge = JudgeIdentity(name="j", version="1", kind="LLM")
+    scored = Scored(evaluator="a", judge=judge, score=0.5)
+    unscored = Unscored(evaluator="b", judge=judge, cause=Cause.NO_CONTEXT)
+    told = asdict(replace(report(), evaluations=(scored, unscored)))["evaluations"]
+    assert (told[0]["score"], told[1]["cause"]) == (0.5, "no_context")
