@@ -43,6 +43,10 @@ class Channel:
             return None
         return found.st_dev, found.st_ino
 
+    def _is_ours(self) -> bool:
+        """Return whether the number is still that of the socket."""
+        return self._found() == self._identity
+
     def send(self, data: bytes) -> None:
         """Send a message; waits while the other side does not read. Raises `ChannelError`.
 
@@ -50,10 +54,8 @@ class Channel:
         the same number: nothing is written there.
         """
         with self._sending:
-            if self._found() != self._identity:
-                if self.is_open:
-                    self.forget()
-                    record_problem("worker", "the application has closed the socket of its worker")
+            if not self._is_ours():
+                self.forget()
                 raise ChannelError("the socket was closed")
             try:
                 self._socket.sendall(len(data).to_bytes(HEADER_BYTES) + data, _FLAGS)
@@ -71,7 +73,7 @@ class Channel:
         """Yield what the other side sends, until it is gone."""
         self._is_read = True
         try:
-            while (header := self._read(HEADER_BYTES)) is not None:
+            while self._is_ours() and (header := self._read(HEADER_BYTES)) is not None:
                 length = int.from_bytes(header)
                 if length > wire.MAX_MESSAGE_BYTES or (data := self._read(length)) is None:
                     return
@@ -95,15 +97,16 @@ class Channel:
     def close(self) -> None:
         """End the connection; the other side sees it at once, and who waits here goes on."""
         self.is_open = False
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        if self._is_ours():
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
         if not self._is_read:  # else who reads lets go of it
             self.forget()
 
     def forget(self) -> None:
         """Let go of the socket, unless its number is another descriptor's; it may be shared."""
         self.is_open = False
-        if self._found() == self._identity:
+        if self._is_ours():
             self._socket.close()
-        else:
-            self._socket.detach()
+        elif self._socket.detach() >= 0:
+            record_problem("worker", "the application has closed the socket of its worker")
