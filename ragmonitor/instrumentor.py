@@ -12,7 +12,6 @@ The only module that needs `opentelemetry-instrumentation` (the extra `auto`).
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Collection, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +21,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 )
 from wrapt import register_post_import_hook
 
-from ragmonitor.runtime.forks import survive_forks
+from ragmonitor.runtime.forks import ForkSafeLock
 from ragmonitor.runtime.guard import logger, shielded
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
     """The integrations by value: several triggers may name the same one."""
     # Never held while an integration is imported: two threads that import would each hold what
     # the other waits for.
-    _lock = threading.Lock()
+    _lock = ForkSafeLock()
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return nothing: the frameworks are seen when they are imported."""
@@ -64,7 +63,6 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
             kwargs: `monitor`: report to this one instead of building it from the settings.
         """
         with shielded(_STAGE):
-            survive_forks(self)
             self._is_on, self._known, self._is_own = True, kwargs.get("monitor"), False
             for entry in metadata.entry_points(group=GROUP):
                 self._when_imported(entry.name, entry)
@@ -85,10 +83,6 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
                         package.uninstrument()
             if known is not None and self._is_own:
                 known.close()
-
-    def after_fork_in_child(self) -> None:
-        """Find the lock free, whichever thread of the parent held it."""
-        self._lock = threading.Lock()
 
     def _when_imported(self, module: str, entry: metadata.EntryPoint) -> None:
         def imported(_module: object) -> None:

@@ -40,6 +40,7 @@ from ragmonitor.records import Retrieval as Retrieval
 from ragmonitor.records import SpanReference as SpanReference
 from ragmonitor.records import Usage as Usage
 from ragmonitor.runtime.errors import MissingExtraError as MissingExtraError
+from ragmonitor.runtime.forks import ForkSafeLock as ForkSafeLock
 from ragmonitor.runtime.guard import record_error as record_error
 from ragmonitor.runtime.guard import shielded as shielded
 

@@ -38,6 +38,25 @@ def survive_forks(part: SurvivesForks) -> None:
     _parts[:] = [known for known in _parts if known() is not None] + [weakref.ref(part)]
 
 
+class ForkSafeLock:
+    """A lock that a forked child finds free, whichever thread of the parent held it."""
+
+    def __init__(self) -> None:
+        """Make it free."""
+        self._lock = threading.Lock()
+        survive_forks(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_raised: object) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: a thread that held it stayed with the parent."""
+        self._lock = threading.Lock()
+
+
 def _before() -> None:
     steps = [getattr(part(), "step", None) for part in _parts]
     _held.steps = [each for each in steps if each is not None and each.acquire(timeout=FORK_WAIT_S)]

@@ -1,12 +1,13 @@
 """What is registered for forks begins anew in the child, and a fork waits for a step under way."""
 
 import os
+import signal
 import threading
 
 import pytest
 
 from ragmonitor.runtime import forks
-from ragmonitor.runtime.forks import survive_forks
+from ragmonitor.runtime.forks import ForkSafeLock, survive_forks
 from ragmonitor.runtime.guard import errors
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -56,3 +57,26 @@ def test_a_fork_waits_for_a_step_and_then_goes_on(monkeypatch):
         assert fork() == 0
         assert part.step.locked()
     assert not part.step.locked()
+
+
+def test_a_lock_that_another_thread_holds_is_free_in_the_child():
+    """Its thread stayed with the parent."""
+    lock = ForkSafeLock()
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(20)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)  # ends a child that waits
+        with lock:
+            os._exit(0)
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -9,7 +9,6 @@ context, no lock. Reading what was noted is `translate.py`'s work, behind the re
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +23,7 @@ from langchain_core.tracers.context import register_configure_hook
 
 from ragmonitor.integration import (
     INTERACTION_TAG,
+    ForkSafeLock,
     part_text,
     record_error,
     shielded,
@@ -52,7 +52,7 @@ _DEFERRED = {"input": ""}
 _EACH = "RunnableEach<"
 """The beginning of the name of `chain.map()`."""
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 class RagMonitorHandler(BaseCallbackHandler):

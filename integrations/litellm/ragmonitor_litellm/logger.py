@@ -13,7 +13,6 @@ that is cancelled, or whose stream is closed early, litellm tells no end; it is 
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from ragmonitor import Monitor
-from ragmonitor.integration import Recorder, error_text, record_error, shielded
+from ragmonitor.integration import ForkSafeLock, Recorder, error_text, record_error, shielded
 from ragmonitor_litellm.calls import (
     REDACTED,
     Call,
@@ -255,7 +254,7 @@ def _is_ours(callback: object) -> TypeGuard[RagMonitorLogger]:
     return isinstance(callback, RagMonitorLogger) and callback.is_instruments
 
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 def _nanoseconds(moment: Any) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -41,6 +40,7 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import current_interaction
 from ragmonitor.integration import (
+    ForkSafeLock,
     Recorder,
     RunKind,
     StreamListener,
@@ -626,7 +626,7 @@ class _Listening:
         self.spans = SpanListener()
         self.events = EventListener()
         self.hears_events = False
-        self._lock = threading.Lock()  # around (un)instrument only, never around a call
+        self._lock = ForkSafeLock()  # around (un)instrument only, never around a call
 
     def listen(self, recorder: Recorder) -> None:
         with self._lock:
