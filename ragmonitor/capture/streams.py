@@ -84,7 +84,7 @@ def _reading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
                         listener.exit()
                     listener.take(item)
                     yield item
-            except BaseException:
+            except BaseException:  # also one that closes us; it goes on as it came
                 if hasattr(inner, "close"):
                     with _entered(listener):
                         inner.close()
@@ -112,7 +112,7 @@ def _areading(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
                         listener.exit()
                     listener.take(item)
                     yield item
-            except BaseException:
+            except BaseException:  # also one that closes us; it goes on as it came
                 if hasattr(inner, "aclose"):
                     with _entered(listener):
                         await inner.aclose()
