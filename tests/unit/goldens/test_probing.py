@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ragmonitor.goldens import Golden
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.goldens.probing import Probe
 from ragmonitor.records import Interaction
 
