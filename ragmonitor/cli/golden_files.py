@@ -23,7 +23,7 @@ from ragmonitor.goldens.golden import Golden, add_goldens, read_goldens
 from ragmonitor.goldens.mining import mine, read_reports
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
 from ragmonitor.judges.kept_replies import KeepingJudge, replies_of
-from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.scoring import scorer_of
 from ragmonitor.pipeline.build import redactor_of
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.settings import Settings

@@ -13,8 +13,7 @@ import msgspec
 
 from ragmonitor.goldens.asking import Ask, Asker, ask_each
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
-from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.scoring import unread_because
+from ragmonitor.offline.scoring import scorer_of, unread_because
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Interaction, Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import run
