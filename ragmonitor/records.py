@@ -762,18 +762,12 @@ class AlarmState:
     """A text for people: what else is known."""
 
 
-_DIFFERENCES: Final = frozenset(
-    (
-        "golden_answer_correctness",
-        "golden_context_recall",
-        "golden_refusal_correctness",
-    )
-)
-
-
 def is_difference(signal: str) -> bool:
-    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1: 0.5 is none."""
-    return signal in _DIFFERENCES
+    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1: 0.5 is none.
+
+    So do the scores of golden questions, each of which is compared with its own history.
+    """
+    return signal.startswith("golden_") and signal != "golden_availability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
