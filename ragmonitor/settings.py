@@ -90,8 +90,6 @@ class Group(BaseModel):
         hide_input_in_errors=True,
         defer_build=True,  # for a monitor, not for an import
     )
-    place: ClassVar[str] = ""
-    """The name of the group among the options of `Monitor`; empty: it is the top."""
     short: ClassVar[str] = ""
     """The option that a plain value in the place of the group sets; empty: there is none."""
 
@@ -104,7 +102,7 @@ class Group(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError(_readable(error, self.place)) from None
+            raise SettingsError(_readable(error, type(self))) from None
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield what `repr` shows: addresses without the user and password in them."""
@@ -114,30 +112,14 @@ class Group(BaseModel):
             yield name, hidden if isinstance(value, tuple) else hidden[0]
 
     @classmethod
-    def values_of(cls, value: Any) -> dict[str, Any]:
-        """Return the options that a value in the place of this group sets, by name.
-
-        Args:
-            value: A group, a mapping, or the short form.
-
-        Raises:
-            SettingsError: The group has no short form.
-        """
-        if isinstance(value, Group):
-            if not isinstance(value, cls):
-                raise SettingsError(f"{cls.place} takes {cls.__name__}, not {type(value).__name__}")
-            return {name: getattr(value, name) for name in value.model_fields_set}
-        if isinstance(value, Mapping):
-            return dict(value)
-        if not cls.short:
-            raise SettingsError(f"{cls.place} takes {cls.__name__}(...), not {value!r}")
-        return {cls.short: value}
+    def in_short(cls, value: Any) -> dict[str, Any] | None:
+        """Return the options that a plain value in the place of this group sets; None: none."""
+        return {cls.short: value} if cls.short else None
 
 
 class JudgeSettings(Group):
     """The judges: who scores a sample of the answers, and how."""
 
-    place = "judge"
     short = "model"
 
     model: Any = None
@@ -192,8 +174,6 @@ class JudgeSettings(Group):
 class Budget(Group):
     """The limit of all judges together: in dollars, tokens or calls, per day, hour or both."""
 
-    place = "budget"
-
     usd_per_day: float | None = Field(default=None, gt=0)
     """US dollars in 24 hours."""
     usd_per_hour: float | None = Field(default=None, gt=0)
@@ -208,17 +188,17 @@ class Budget(Group):
     """Calls in an hour."""
 
     @classmethod
-    def values_of(cls, value: Any) -> dict[str, Any]:
-        """Return the limits of a group, a mapping, or a text: `usd_per_day=5,usd_per_hour=1`."""
+    def in_short(cls, value: Any) -> dict[str, Any] | None:
+        """Return the limits of a text: `usd_per_day=5,usd_per_hour=1`."""
         if not isinstance(value, str):
-            return super().values_of(value)
+            return None
         pairs = [part.partition("=") for part in value.split(",") if part.strip()]
         return {name.strip(): limit.strip() for name, _, limit in pairs}
 
     @property
     def unit(self) -> BudgetUnit:
         """The unit of the budget; `tokens` where there is none."""
-        return self._units[0] if self._units else "tokens"
+        return next(iter(self._units), "tokens")
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
@@ -246,7 +226,6 @@ class Budget(Group):
 class SamplingSettings(Group):
     """The choice of the answers that the judge scores."""
 
-    place = "sample"
     short = "rate"
 
     rate: float = Field(default=0.1, gt=0, le=1)
@@ -259,7 +238,6 @@ class SamplingSettings(Group):
 class ContentSettings(Group):
     """Texts: what is replaced in them, and which may leave in traces and files."""
 
-    place = "content"
     short = "policy"
 
     policy: Literal["all", "hashed", "none"] | None = None
@@ -288,8 +266,6 @@ class ContentSettings(Group):
 class CaptureSettings(Group):
     """Capture: what counts as an interaction, and as retrieved."""
 
-    place = "capture"
-
     root_names: Names = ()
     """Only runs of these names are interactions, wherever they are nested. A run tagged
     'ragmonitor:interaction' is one without."""
@@ -307,7 +283,6 @@ def _at_spaces(value: Any) -> Any:
 class AlarmSettings(Group):
     """Alarms: which signals may raise one, how often by mistake, and who is told."""
 
-    place = "alarms"
     short = "signals"
 
     signals: Names = ("*",)
@@ -326,8 +301,6 @@ class AlarmSettings(Group):
 class EstimationSettings(Group):
     """The estimates beside the means of the whole traffic."""
 
-    place = "estimation"
-
     group_by: Names = ("language", "model")
     """Parts of the traffic that get a hallucination rate of their own: 'language', 'model', or
     attributes of interactions (route, ...); 'none' for nothing."""
@@ -342,8 +315,6 @@ class EstimationSettings(Group):
 class ReceiveSettings(Group):
     """Where `ragmonitor receive` reads spans beside what comes over HTTP."""
 
-    place = "receive"
-
     kafka: SecretStr | None = None
     """A topic that a Collector puts spans on, beside what comes over HTTP:
     kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read."""
@@ -355,7 +326,6 @@ _ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not list
 class ServerSettings(Group):
     """The endpoint of /metrics, and the page beside it."""
 
-    place = "server"
     short = "enabled"
 
     enabled: bool = True
@@ -419,8 +389,6 @@ class ServerSettings(Group):
 
 class ExportSettings(Group):
     """The way in which traces are emitted."""
-
-    place = "export"
 
     traces: bool = True
     """Emit traces: through the application's tracer provider, else by OTLP where an
@@ -595,14 +563,24 @@ def sources() -> dict[OptionPath, str]:
 
 
 def _by_path(values: Mapping[str, Any]) -> dict[OptionPath, Any]:
-    """Return values by the paths of their options: those of a group are each its own."""
+    """Return values by the paths of their options: of a group, a mapping or its short form.
+
+    Raises:
+        SettingsError: The value in a group's place is none of these.
+    """
     paths: dict[OptionPath, Any] = {}
     for name, value in values.items():
-        if name in GROUPS:
-            inner = GROUPS[name].values_of(value)
-            paths |= {(name, option): each for option, each in inner.items()}
-        else:
+        group, inner = GROUPS.get(name), value
+        if group is None:
             paths[(name,)] = value
+            continue
+        if isinstance(value, group):
+            inner = {option: getattr(value, option) for option in value.model_fields_set}
+        elif isinstance(value, Group):
+            raise SettingsError(f"{name} takes {group.__name__}, not {type(value).__name__}")
+        elif not isinstance(value, Mapping) and (inner := group.in_short(value)) is None:
+            raise SettingsError(f"{name} takes {group.__name__}(...), not {value!r}")
+        paths |= {(name, option): each for option, each in inner.items()}
     return paths
 
 
@@ -660,7 +638,8 @@ def _meant(path: OptionPath) -> OptionPath | None:
     return next((known[name] for name in near if name), None)
 
 
-def _readable(error: ValidationError, place: str) -> str:
+def _readable(error: ValidationError, model: type[Group]) -> str:
+    place = next((name for name, group in GROUPS.items() if group is model), "")
     lines = []
     for problem in error.errors():
         path = tuple(str(part) for part in (place, *problem["loc"]) if part)
