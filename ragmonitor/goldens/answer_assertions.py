@@ -152,7 +152,7 @@ class AnswerAssertions:
         """
         __tracebackhide__ = True
         if isinstance(expected, Golden):
-            expected = expected.reference_chunks
+            expected = expected.chunks
         wanted, retrieved = chunks_of(expected), chunks_of(chunks)
         if not wanted:
             raise NotJudgedError("there are no reference chunks to be retrieved")

@@ -318,7 +318,7 @@ def interaction_of(
         answer=encodable(str(reply.answer)),
         chunks=tuple(replace(each, text=encodable(each.text)) for each in reply.chunks or ()),
         reference="" if golden.expects_refusal else golden.answer,
-        reference_chunks=golden.reference_chunks,
+        reference_chunks=golden.chunks,
         framework="python",
         name="probe",
         started_ns=ended_ns - round(seconds * 1e9),

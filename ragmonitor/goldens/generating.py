@@ -19,10 +19,10 @@ from itertools import cycle, islice, zip_longest
 from typing import Any, Final
 
 from ragmonitor.goldens.asking import Reply, interaction_of
-from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
+from ragmonitor.goldens.golden import Golden, GoldenKind
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges.kept_replies import KeepingJudge
-from ragmonitor.records import Assessment, Cause, JudgeUsage
+from ragmonitor.records import Assessment, Cause, Chunk, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.runtime.protocols import Section
 from ragmonitor.sampling import RunBudget
@@ -125,7 +125,7 @@ class Generator:
 
     def __init__(
         self,
-        chunks: Sequence[ReferenceChunk],
+        chunks: Sequence[Chunk],
         judge: KeepingJudge,
         budget: RunBudget | None,
         known: Iterable[Golden] = (),
@@ -191,7 +191,7 @@ class Generator:
                 self.failure = str(outcomes[-1])
             progressed()
 
-    async def _tried(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden | JudgeError | None:
+    async def _tried(self, chunk: Chunk, kind: GoldenKind) -> Golden | JudgeError | None:
         """Return a question, or how the judge failed; None: dropped, or nothing was asked."""
         outcome: Golden | JudgeError | None = None
         try:
@@ -207,7 +207,7 @@ class Generator:
             self.counts.setdefault(kind, Counter())[count] += 1
         return outcome
 
-    async def _written(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
+    async def _written(self, chunk: Chunk, kind: GoldenKind) -> Golden:
         reply = await self._ask(WRITE[kind], Golden(question="", chunks=(chunk,)))
         question, answer = _text(reply, "question"), _text(reply, "answer")
         is_answered = kind == "single_fact"
@@ -223,7 +223,7 @@ class Generator:
             source=f"generated:{self._judge.identity.name}",
         )
 
-    async def _check(self, golden: Golden, chunk: ReferenceChunk) -> None:
+    async def _check(self, golden: Golden, chunk: Chunk) -> None:
         """Raise why a question is not kept."""
         if golden.id in self._known:
             self._known.remove(golden.id)  # a second time it is a duplicate
@@ -253,7 +253,7 @@ class Generator:
 
     async def _ask(self, task: Task, golden: Golden, answer: str = "") -> Mapping[str, Any]:
         """Return the fields of the reply to what is shown, from the file or from the model."""
-        reply = Reply(answer=answer, chunks=golden.reference_chunks)
+        reply = Reply(answer=answer, chunks=golden.chunks)
         # Of no day: a reply is kept for longer.
         shown = replace(interaction_of(golden, reply), started_ns=0)
         nothing_read = Assessment(
@@ -282,10 +282,10 @@ class Generator:
             self._budget.refund(cost, asker.usage)
 
 
-def _planned(chunks: Sequence[ReferenceChunk]) -> Iterator[tuple[ReferenceChunk, GoldenKind]]:
+def _planned(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, GoldenKind]]:
     """Yield what to ask about: the first chunk of each document before the second of any."""
     draw = random.Random(SEED)
-    by_document: dict[str, list[ReferenceChunk]] = {}
+    by_document: dict[str, list[Chunk]] = {}
     for position, chunk in enumerate(chunks):
         by_document.setdefault(chunk.source or str(position), []).append(chunk)
     documents = [*by_document.values()]

@@ -36,16 +36,6 @@ class GoldensError(InputError):
     """A file of golden questions cannot be read; the message names the line and what to do."""
 
 
-class ReferenceChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A chunk from which the reference answer follows."""
-
-    text: str
-    id: str = ""
-    """The store's id of the chunk; empty: not known, and chunks are compared by their text."""
-    source: str = ""
-    """The document it comes from: a path or an address."""
-
-
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question whose right answer is known."""
 
@@ -55,7 +45,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asked: rejected, or mined and before its review."""
     id: str = ""
     """Stable over edits of the answer; where none is given, the question determines it."""
-    chunks: tuple[ReferenceChunk, ...] = ()
+    chunks: tuple[Chunk, ...] = ()
+    """Those from which the reference answer follows; without an id one is compared by its text."""
     kind: GoldenKind = "single_fact"
     source: str = ""
     """The way in which it came to be, such as `generated`, `mined` or `written`."""
@@ -82,16 +73,6 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.status == "candidate":
             return not self.source.startswith(MINED)
         return self.status == "accepted"
-
-    @property
-    def reference_chunks(self) -> tuple[Chunk, ...]:
-        """The chunks as an interaction's records hold them."""
-        return tuple(
-            Chunk(
-                text=each.text, id=each.id, metadata={"source": each.source} if each.source else {}
-            )
-            for each in self.chunks
-        )
 
 
 def golden_id(question: str) -> str:
@@ -144,10 +125,7 @@ def _golden(value: object) -> Golden:
         if name == "answer" and isinstance(found, list) and len(found) == 1:
             found = found[0]  # as old files of RAGAS have it
         if name == "chunks":
-            found = [
-                {"text": text, "id": id_, "source": source}
-                for text, id_, source in read_chunks(found, name)
-            ]
+            found = read_chunks(found, name)
         if name in ("status", "kind") and isinstance(found, str):
             found = found.strip().lower()  # as people write, and spreadsheets correct
         record[name] = found
@@ -185,21 +163,29 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
     """
     target = Path(path).resolve()  # a link stays a link
     draft = target.with_name(f".{target.name}.draft")
+    rows = [_row(golden) for golden in goldens]
     if target.suffix.lower() == ".csv":
-        rows = []
-        for golden in goldens:
-            row = msgspec.to_builtins(golden)
-            if golden.chunks:
+        for row in rows:
+            if "chunks" in row:
                 row["chunks"] = msgspec.json.encode(row["chunks"]).decode()
             # A person fills these in, so that their defaults are written, too.
-            rows.append(row | {"kind": golden.kind, "status": golden.status})
+            row.setdefault("kind", "single_fact")
+            row.setdefault("status", "candidate")
         write_csv(draft, Golden.__struct_fields__, rows)
     else:
         with open(draft, "wb", opener=owners_alone) as file:
-            file.writelines(msgspec.json.encode(golden) + b"\n" for golden in goldens)
+            file.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
     if target.exists():
         draft.chmod(target.stat().st_mode)
     draft.replace(target)
+
+
+def _row(golden: Golden) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(golden)
+    if golden.chunks:
+        known = ({"text": x.text, "id": x.id, "source": x.source} for x in golden.chunks)
+        row["chunks"] = [{k: v for k, v in each.items() if v or k == "text"} for each in known]
+    return row
 
 
 def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from ragmonitor.goldens.golden import MINED, Golden, ReferenceChunk
+from ragmonitor.goldens.golden import MINED, Golden
 from ragmonitor.goldens.gram_index import GramIndex
-from ragmonitor.records import Cause, is_builtin
+from ragmonitor.records import Cause, Chunk, is_builtin
 from ragmonitor.runtime.feedback import joining_id
 from ragmonitor.runtime.printable import encodable
 
@@ -45,7 +45,7 @@ class TrafficAnswer:
     id: str
     question: str = ""
     answer: str = ""
-    chunks: tuple[ReferenceChunk, ...] = ()
+    chunks: tuple[Chunk, ...] = ()
     verdicts: dict[str, float] = field(default_factory=dict)
     """The badness of the answer by each judge, 0 to 1."""
     is_unanswered: bool = False
@@ -105,7 +105,7 @@ def read_reports(lines: Iterable[bytes], *, redact: Callable[[str], str]) -> Tra
             answer.question = encodable(redact(line["question"]))
             answer.answer = encodable(redact(str(line.get("answer") or "")))
             texts = (encodable(redact(str(text))) for text in line.get("contexts") or ())
-            answer.chunks = tuple(ReferenceChunk(text=text) for text in texts)
+            answer.chunks = tuple(Chunk(text=text) for text in texts)
     traffic.without_text = len(unseen)
     return traffic
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ragmonitor.goldens.golden import ReferenceChunk
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.records import Language
+from ragmonitor.records import Chunk, Language
 from ragmonitor.runtime.errors import InputError
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -29,7 +28,7 @@ _FENCE: Final = lazy_pattern(r"^[ \t]{0,3}(?:```|~~~)")
 class SourceChunks:
     """The chunks of all documents, and what could not be read."""
 
-    chunks: list[ReferenceChunk] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """One line for each document that was left out."""
 
@@ -51,7 +50,7 @@ def read_documents(path: Path) -> SourceChunks:
             source.problems.append(f"{name}: {error}")
             continue
         source.chunks += [
-            ReferenceChunk(text=part, source=name)
+            Chunk(text=part, metadata={"source": name})
             for part in parts
             if len(part.strip()) >= MIN_CHUNK_CHARACTERS[splitter.language(part)]
         ]

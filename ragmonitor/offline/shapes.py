@@ -229,11 +229,11 @@ def _chunks(record: Mapping[str, Any], name: str) -> tuple[Chunk, ...]:
     value = record.get(name)
     if value is None:  # as Parquet has it where there is no list
         return ()
-    return tuple(Chunk(text=text, id=id_) for text, id_, _ in read_chunks(value, name))
+    return tuple(Chunk(text=chunk.text, id=chunk.id) for chunk in read_chunks(value, name))
 
 
-def read_chunks(value: object, name: str) -> list[tuple[str, str, str]]:
-    """Return text, id and source of each chunk in a list, which may hold further lists.
+def read_chunks(value: object, name: str) -> list[Chunk]:
+    """Return the chunks in a list, which may hold further lists, with their ids and sources.
 
     A chunk is a text, or an object with one under `page_content`, `content` or `text`: also a
     document as LangChain dumps it, or a node as LlamaIndex does.
@@ -248,7 +248,7 @@ def read_chunks(value: object, name: str) -> list[tuple[str, str, str]]:
             raise InputError(f"{name}: {error}") from error
     if not isinstance(value, list):
         raise InputError(f"{name}: expected a list of texts, not {_kind(value)}")
-    chunks: list[tuple[str, str, str]] = []
+    chunks: list[Chunk] = []
     for position, item in enumerate(value):
         where = f"{name}[{position}]"
         if isinstance(item, list) and where.count("[") <= MAX_NESTING:
@@ -258,9 +258,9 @@ def read_chunks(value: object, name: str) -> list[tuple[str, str, str]]:
     return chunks
 
 
-def _chunk(item: object, name: str) -> tuple[str, str, str]:
+def _chunk(item: object, name: str) -> Chunk:
     if isinstance(item, str):
-        return item, "", ""
+        return Chunk(text=item)
     for wrapper in ("kwargs", "node", "__data__"):  # of dumped documents and nodes
         if isinstance(item, dict) and isinstance(item.get(wrapper), dict):
             item = item[wrapper]
@@ -275,7 +275,8 @@ def _chunk(item: object, name: str) -> tuple[str, str, str]:
             metadata = item.get("metadata")
             places = [item, metadata if isinstance(metadata, dict) else {}]
             sources = (place.get(key) for place in places for key in ("source", *SOURCES))
-            return text, id_, next((each for each in sources if isinstance(each, str)), "")
+            source = next((each for each in sources if isinstance(each, str)), "")
+            return Chunk(text=text, id=id_, metadata={"source": source} if source else {})
     raise InputError(
         f"{name}: expected a text, or an object with one under 'page_content', 'content' or 'text'"
     )

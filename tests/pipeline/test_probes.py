@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 
 from ragmonitor import Budget, Monitor
 from ragmonitor.capture.probe_mark import ProbeMiddleware, current_mark, marked
-from ragmonitor.goldens.golden import Golden, ReferenceChunk
-from ragmonitor.records import Interaction, JudgeUsage, Probe
+from ragmonitor.goldens.golden import Golden
+from ragmonitor.records import Chunk, Interaction, JudgeUsage, Probe
 from ragmonitor.semconv import metrics
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
@@ -38,7 +38,7 @@ GOLDEN = Golden(
     id="tall",
     question="How tall is the tower?",
     answer=TALL,
-    chunks=(ReferenceChunk(text=TALL, id="c0"),),
+    chunks=(Chunk(text=TALL, id="c0"),),
 )
 
 
@@ -49,7 +49,7 @@ def answered(golden: str, answer: str = TALL, outcome: str = "answered") -> Inte
         id=f"probe-{golden}",
         status="ok" if outcome == "answered" else "error",
         reference=TALL,
-        reference_chunks=GOLDEN.reference_chunks,
+        reference_chunks=GOLDEN.chunks,
         probe=Probe(golden=golden, outcome=outcome),
     )
 

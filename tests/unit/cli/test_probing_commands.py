@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.probing_commands import headers_of
-from ragmonitor.goldens.golden import Golden, ReferenceChunk, write_goldens
+from ragmonitor.goldens.golden import Golden, write_goldens
+from ragmonitor.records import Chunk
 from ragmonitor.runtime.errors import InputError
 from tests.unit.goldens.test_asking import served
 
@@ -21,7 +22,7 @@ TALL = "The tower is 330 metres tall."
 def goldens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "goldens.jsonl"
-    chunk = ReferenceChunk(text=TALL)
+    chunk = Chunk(text=TALL)
     write_goldens(
         path, [Golden(id="g", question="How tall is the tower?", answer=TALL, chunks=(chunk,))]
     )

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from ragmonitor.goldens.answer_assertions import AnswerAssertions, NotJudgedError
-from ragmonitor.goldens.golden import Golden, ReferenceChunk
-from ragmonitor.records import Verdict
+from ragmonitor.goldens.golden import Golden
+from ragmonitor.records import Chunk, Verdict
 from ragmonitor.testing import ScriptedJudge
 from tests.support.stories import assessment
 
@@ -16,8 +16,8 @@ GOLDEN = Golden(
     question="How heavy may a parcel be?",
     answer=CHUNK,
     chunks=(
-        ReferenceChunk(text=CHUNK, source="limits.md"),
-        ReferenceChunk(text="Or 20 kg abroad."),
+        Chunk(text=CHUNK, metadata={"source": "limits.md"}),
+        Chunk(text="Or 20 kg abroad."),
     ),
 )
 UNANSWERABLE = Golden(id="u", question="Who is king?", kind="unanswerable")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.goldens.generating import Generator
-from ragmonitor.goldens.golden import ReferenceChunk
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
+from ragmonitor.records import Chunk
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.sampling import RunBudget
 from tests.support.golden_model import GoldenModel, scripted_judge
@@ -19,13 +19,13 @@ TOWNS = ("Aarhus", "Brno", "Coimbra", "Debrecen", "Esbjerg", "Funchal")
 ADVERBS = ("slowly", "cheaply", "gladly", "rarely", "quietly", "proudly")
 
 
-def chunks(documents: int = 6, each: int = 4) -> list[ReferenceChunk]:
+def chunks(documents: int = 6, each: int = 4) -> list[Chunk]:
     """Return chunks that share a subject within and across documents, and no sentence."""
     return [
-        ReferenceChunk(
+        Chunk(
             text=f"{TOWNS[d]} sells {SUBJECTS[part]} by hand {ADVERBS[(d + part) % 6]}, of which "
             f"{1900 + 10 * d + part} were made there in {TOWNS[d]} alone. Closed on day {part}.",
-            source=f"{d}.md",
+            metadata={"source": f"{d}.md"},
         )
         for d in range(documents)
         for part in range(each)
@@ -102,9 +102,7 @@ async def test_a_question_is_dropped_with_its_reason(workshop, task, fields, rea
 
 async def test_an_unanswerable_question_is_looked_up_in_other_documents(workshop):
     """What its own chunk lacks may stand elsewhere."""
-    elsewhere = ReferenceChunk(
-        text="Zebra crossings of the quarter were painted by Orsolya Feher.", source="far.md"
-    )
+    elsewhere = Chunk(text="Zebra crossings of the quarter were painted by Orsolya Feher.")
     workshop.replies("write", question="Who painted the zebra crossings of the quarter?", answer="")
     await workshop.run(5, source=[*chunks(), elsewhere])
     read = [asked for asked in workshop.model.asked if asked.task == "read"]

@@ -14,21 +14,22 @@ from ragmonitor.goldens.golden import (
     Golden,
     GoldenKind,
     GoldensError,
-    ReferenceChunk,
     ReviewStatus,
     golden_id,
     read_goldens,
     write_goldens,
 )
+from ragmonitor.records import Chunk
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 FILLED = TEXTS.filter(str.strip)
+SOURCES = st.just({}) | st.fixed_dictionaries({"source": TEXTS.filter(bool)})
 GOLDENS = st.builds(
     Golden,
     question=FILLED,
     answer=FILLED,
     id=FILLED,
-    chunks=st.lists(st.builds(ReferenceChunk, text=TEXTS, id=TEXTS, source=TEXTS)).map(tuple),
+    chunks=st.lists(st.builds(Chunk, text=TEXTS, id=TEXTS, metadata=SOURCES)).map(tuple),
     kind=st.sampled_from(get_args(GoldenKind)),
     status=st.sampled_from(get_args(ReviewStatus)),
 )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ragmonitor.goldens.golden import Golden, ReferenceChunk
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.goldens.scored_runs import ask_and_score
+from ragmonitor.records import Chunk
 
 CHUNK = "The tower is 330 metres tall. It was opened in 1889."
 TALL = Golden(
     id="tall",
     question="How tall is the tower?",
     answer="The tower is 330 metres tall.",
-    chunks=(ReferenceChunk(text=CHUNK, id="c1"),),
+    chunks=(Chunk(text=CHUNK, id="c1"),),
 )
 PRICE = Golden(id="price", question="What does a ticket cost?", kind="unanswerable")
 REFUSAL = "The documents do not say what a ticket costs."

@@ -14,13 +14,6 @@ def taken_from(queue, most):
     return [each for _ in range(most) if (each := queue.take()) is not None]
 
 
-def test_a_full_queue_refuses_and_keeps_the_oldest():
-    """What waits is not thrown out for what comes later."""
-    queue = MemoryQueue(2)
-    assert [queue.put(n) for n in range(3)] == [True, True, False]
-    assert taken_from(queue, 9) == [0, 1]
-
-
 @given(
     size=st.integers(1, 5),
     steps=st.lists(st.one_of(st.just("put"), st.integers(1, 4)), max_size=60),
