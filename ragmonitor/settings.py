@@ -405,6 +405,9 @@ def _by_signal(value: Any) -> Any:
     return {"hallucination": value} if isinstance(value, int | float) else value
 
 
+Objectives = Annotated[dict[str, Annotated[float, Field(gt=0, lt=1)]], BeforeValidator(_by_signal)]
+
+
 class Settings(Group):
     """Every option with its default. What costs money is never a default."""
 
@@ -419,9 +422,7 @@ class Settings(Group):
     judge: JudgeSettings = Field(default_factory=JudgeSettings)
     sample: SamplingSettings = Field(default_factory=SamplingSettings)
     budget: Budget = Field(default_factory=Budget)
-    objectives: Annotated[dict[str, float], BeforeValidator(_by_signal)] = Field(
-        default_factory=dict
-    )
+    objectives: Objectives = Field(default_factory=dict)
     """What is accepted, by signal: 'hallucination=0.05,faithfulness=0.9' is a hallucination rate of
     at most 0.05 and a mean faithfulness of at least 0.9; a bare number is the hallucination rate.
     What is not given is learned from 1,000 verdicts and whole days. Refused where the rules of the
@@ -454,14 +455,6 @@ class Settings(Group):
     estimation: EstimationSettings = Field(default_factory=EstimationSettings)
     export: ExportSettings = Field(default_factory=ExportSettings)
     receive: ReceiveSettings = Field(default_factory=ReceiveSettings)
-
-    @field_validator("objectives")
-    @classmethod
-    def _within_reach(cls, value: dict[str, float]) -> dict[str, float]:
-        for signal, level in value.items():
-            if not 0 < level < 1:
-                raise ValueError(f"{signal}={level}: an objective lies between 0 and 1")
-        return value
 
     @classmethod
     def load(cls, **options: Any) -> Settings:
