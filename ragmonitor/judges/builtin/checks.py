@@ -164,7 +164,7 @@ def follows(term: Term, unit: Key, evidence: Evidence) -> bool:
     if value is None or value <= 0:
         return False
     digits = str(term.key)[1:].replace(".", "").strip("0")
-    if 2 <= len(digits) <= 12 and digits.isdecimal() and value in evidence.rounded(len(digits)):
+    if 2 <= len(digits) <= 12 and digits.isdecimal() and evidence.has_rounded(value, len(digits)):
         return True
     operands = list(evidence.numbers)
     if len(operands) > _MAX_OPERANDS:
@@ -259,7 +259,7 @@ def opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck
     if NEGATIVE.isdisjoint(sentence.keys) and not any(
         each.share(weights) >= least
         for chunk in best
-        for each in chunk.passages
+        for each in chunk.denying
         if not each.denied.isdisjoint(wanted)
     ):
         return []

@@ -229,8 +229,34 @@ _JOINERS: Final = frozenset(
 )
 
 
-def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
+def _joined(keys: Sequence[Key]) -> list[tuple[Key, int]]:
     """Return keys, and where each began, with `4 million`, `twenty five`, `9 am` as one.
+
+    Only runs of numbers, units and what joins them are looked at, with a country before them.
+    """
+    out: list[tuple[Key, int]] = []
+    done = 0
+    for at in [at for at, key in enumerate(keys) if key in _JOINERS]:
+        if at < done:
+            continue
+        start = end = at
+        while start > done and _may_join(keys[start - 1]):
+            start -= 1
+        while end < len(keys) and _may_join(keys[end]):
+            end += 1
+        out += zip(keys[done:start], range(done, start), strict=True)
+        run = [str(key) for key in keys[start:end]]
+        out += [(key, start + at) for key, at in _joined_run(run)]
+        done = end
+    return [*out, *zip(keys[done:], range(done, len(keys)), strict=True)]
+
+
+def _may_join(key: Key) -> bool:
+    return str(key)[0] in "#^§×¤°" or key in _COUNTRIES
+
+
+def _joined_run(plain: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the same of one run.
 
     A currency stands behind its number: `USD 4 million` is `4 million dollars`.
     """
@@ -238,7 +264,6 @@ def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
     scaled = 0.0
     """The last scale of the number that is being read."""
     is_negative, currency = False, ""
-    plain = [str(key) for key in keys]
     for at, key in enumerate(plain):
         sign = key[0]
         if sign not in _JOINING or len(key) > 20:
@@ -321,11 +346,11 @@ def terms(text: str) -> list[Term]:
     return read
 
 
-def placed(text: str) -> list[Term]:
-    """Return the terms of a text with the offsets of their surfaces."""
+def placed(text: str, found: Sequence[Term] = ()) -> list[Term]:
+    """Return the terms of a text, which may be known, with the offsets of their surfaces."""
     out: list[Term] = []
     at, last = 0, ""
-    for term in terms(text):
+    for term in found or terms(text):
         if term.at >= 0:
             out.append(term)
             continue
