@@ -65,7 +65,7 @@ def unlimited() -> None:
 class Passage:
     """A sentence of the prose of a chunk, by its keys or, if it is Chinese, by its text."""
 
-    def __init__(self, order: list[Key], text: str) -> None:
+    def __init__(self, order: Sequence[Key], text: str) -> None:
         """Keep it."""
         self.text = text
         self._order = order
@@ -138,13 +138,14 @@ class Chunk:
         return acts_of("\n".join(said))
 
     @cached_property
-    def units(self) -> dict[str, set[str]]:
+    def units(self) -> dict[str, tuple[str, ...]]:
         """The keys of its numbers, in order, and those of the units behind each; empty: none."""
-        found: dict[str, set[str]] = {}
+        found: dict[str, tuple[str, ...]] = {}
         order = [*map(str, self.order), "."]
         for at in [at for at, key in enumerate(order) if key[0] == "#"]:
             behind = order[at + 1]
-            found.setdefault(order[at], set()).add(behind if behind[0] == "°" else "")
+            unit, known = behind if behind[0] == "°" else "", found.get(order[at], ())
+            found[order[at]] = known if unit in known else (*known, unit)
         return found
 
     @cached_property
@@ -188,7 +189,7 @@ class Chunk:
         """The first sentences of its prose."""
         if self.is_chinese:
             parts = [part for part in _CHINESE_END.split(self.prose) if part.strip()]
-            return [Passage([], part) for part in parts[:_MAX_PASSAGES]]
+            return [Passage((), part) for part in parts[:_MAX_PASSAGES]]
         return [Passage(self._prose_order[start:end], "") for start, end in self._bounds]
 
     @cached_property
