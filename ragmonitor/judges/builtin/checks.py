@@ -19,7 +19,6 @@ from ragmonitor.judges.builtin.names import (
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence
 from ragmonitor.judges.builtin.polarity import (
     HAS_OPPOSITE,
-    NEGATIVE,
     OPPOSITE,
     OTHERS,
     SIGNS,
@@ -256,13 +255,15 @@ def opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck
     if len(weights) > _MAX_SHORT:
         least = fsum(weight for key, weight in weights.items() if key not in HAS_OPPOSITE)
         least *= _ALIKE / 2 if sentence.is_chinese else _ALIKE
-    if NEGATIVE.isdisjoint(sentence.keys) and not any(
-        each.share(weights) >= least
-        for chunk in best
-        for each in chunk.denying
-        if not each.denied.isdisjoint(wanted)
-    ):
-        return []
+    if SIGNS.isdisjoint(sentence.keys):
+        # Then only a sign that reaches one of its words, or an opposite of one, may conflict.
+        others = set[Key]().union(*[OTHERS[key] for key in HAS_OPPOSITE.intersection(weights)])
+        denying = [p for c in best for p in c.denying if not p.denied.isdisjoint(wanted)]
+        for chunk in best if others else ():
+            if not others.isdisjoint(chunk.keys):
+                denying += [p for p in chunk.passages if not others.isdisjoint(p.keys)]
+        if not any(passage.share(weights) >= least for passage in denying):
+            return []
     similar = [passage for chunk in best for passage in chunk.similar(weights, least)]
     enough = _ALIKE * fsum(wanted.values())
     here = sentence.polarity

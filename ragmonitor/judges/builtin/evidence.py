@@ -16,6 +16,7 @@ from typing import Final
 from ragmonitor.judges.builtin.names import ACTS, Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
     NEGATIVE,
+    SIGNS,
     Polarity,
     chinese_polarity,
     denied_in_chinese,
@@ -194,20 +195,20 @@ class Chunk:
 
     @cached_property
     def denying(self) -> list[Passage]:
-        """Those that may negate something."""
+        """Those that have a sign of negation; if Chinese, those that may negate something."""
         if self.is_chinese:
             return [passage for passage in self.passages if passage.denied]
-        if NEGATIVE.isdisjoint(self.keys):
+        if SIGNS.isdisjoint(self.keys):
             return []
         said = [self._prose_order[start:end] for start, end in self._bounds]
-        return [Passage(order, "") for order in said if not NEGATIVE.isdisjoint(order)]
+        return [Passage(order, "") for order in said if not SIGNS.isdisjoint(order)]
 
     @cached_property
     def denied(self) -> set[Key]:
-        """The keys that its passages may negate."""
+        """The keys that its prose may negate, of opposites the one that stands for both."""
         if self.is_chinese:
             return denied_in_chinese(self.prose, self.keys)
-        return set[Key]().union(*[passage.denied for passage in self.denying])
+        return set() if NEGATIVE.isdisjoint(self.keys) else denied_in_english(self._prose_order)
 
     def similar(self, wanted: Mapping[Key, float], least: float) -> list[Passage]:
         """Return the passages that hold most of some weighted keys, best first, and so much."""
