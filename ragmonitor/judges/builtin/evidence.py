@@ -15,7 +15,6 @@ from typing import Final
 
 from ragmonitor.judges.builtin.names import ACTS, Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
-    NEGATIVE,
     SIGNS,
     Polarity,
     chinese_polarity,
@@ -202,13 +201,6 @@ class Chunk:
             return []
         said = [self._prose_order[start:end] for start, end in self._bounds]
         return [Passage(order, "") for order in said if not SIGNS.isdisjoint(order)]
-
-    @cached_property
-    def denied(self) -> set[Key]:
-        """The keys that its prose may negate, of opposites the one that stands for both."""
-        if self.is_chinese:
-            return denied_in_chinese(self.prose, self.keys)
-        return set() if NEGATIVE.isdisjoint(self.keys) else denied_in_english(self._prose_order)
 
     def similar(self, wanted: Mapping[Key, float], least: float) -> list[Passage]:
         """Return the passages that hold most of some weighted keys, best first, and so much."""
