@@ -50,7 +50,7 @@ Text = Annotated[str, AfterValidator(lambda text: printable(text)[:MAX_TEXT])]
 class Part(BaseModel):
     """A part of the record; it is read from stores and addresses, so that it is checked."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True, defer_build=True)
 
 
 class Rate(Part):

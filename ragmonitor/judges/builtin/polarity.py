@@ -53,10 +53,10 @@ OPPOSITE: Final = _signs_of(
 )
 """Maps `clos` to (`open`, -1) and `open` to (`open`, 1)."""
 HAS_OPPOSITE: Final = frozenset(OPPOSITE)
-OTHERS: Final = {
-    key: frozenset(other for other, own in OPPOSITE.items() if own == (base, -sign))
-    for key, (base, sign) in OPPOSITE.items()
-}
+_BY_SIGN: Final[dict[tuple[Key, int], set[Key]]] = {}
+for _key, _sign in OPPOSITE.items():
+    _BY_SIGN.setdefault(_sign, set()).add(_key)
+OTHERS: Final = {key: _BY_SIGN.get((base, -sign), set()) for key, (base, sign) in OPPOSITE.items()}
 """Maps a key to those that say the opposite."""
 SIGNS: Final = frozenset({"!", ">except", *_DENIALS})
 """Keys that negate others; Chinese signs are keys of sentences alone, and none of chunks."""
