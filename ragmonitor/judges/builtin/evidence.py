@@ -149,6 +149,12 @@ class Chunk:
         return found
 
     @cached_property
+    def numbers(self) -> list[tuple[float, Key]]:
+        """Its numbers, with their units."""
+        values = [(number_of(key), units) for key, units in self.units.items()]
+        return [(value, unit) for value, units in values if value is not None for unit in units]
+
+    @cached_property
     def initials(self) -> str:
         """The first characters of its words, and again without small words."""
         said = self.text.lower().replace("-", " ").split()
@@ -300,13 +306,7 @@ class Evidence:
     @cached_property
     def numbers(self) -> dict[tuple[float, Key], None]:
         """The different numbers of all chunks, with their units."""
-        found: dict[tuple[float, Key], None] = {}
-        for chunk in self.chunks:
-            for key, units in chunk.units.items():
-                value = number_of(key)
-                if value is not None:
-                    found.update(dict.fromkeys((value, unit) for unit in units))
-        return found
+        return dict.fromkeys([each for chunk in self.chunks for each in chunk.numbers])
 
     @cached_property
     def _values(self) -> list[float]:
