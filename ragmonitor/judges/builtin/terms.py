@@ -194,7 +194,7 @@ _PLAIN_SIGNS: Final = (
 )  # fmt: skip
 _FRACTION: Final = re.compile(f"[{quantities.FRACTIONS}]")
 _ACCENTED: Final = re.compile("[\x80-\u036f\u1e00-\u20cf]+")
-_SYLLABLES: Final = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
+_SYLLABLES: Final = lazy_pattern(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 """Scripts that write no spaces or little of them, read by pairs of characters."""
 
 
@@ -391,7 +391,7 @@ def chunk_keys(text: str) -> ChunkKeys:
 # --- Chinese ------------------------------------------------------------------------------------
 
 _SIMPLE: Final = dict(zip(map(ord, TRADITIONAL), PLAIN, strict=True))
-_TRADITIONAL: Final = re.compile(f"[{TRADITIONAL}]")
+_TRADITIONAL: Final = lazy_pattern(f"[{TRADITIONAL}]")
 
 
 def simplified(text: str) -> str:
@@ -408,13 +408,13 @@ def _without(stop: str) -> str:
 
 
 _LATIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9'.-]*")
-_RUN: Final = re.compile(
+_RUN: Final = lazy_pattern(
     f"[\u3400-\u4dbf{_without(''.join(word_lists.CHINESE_STOP))}\uf900-\ufaff\u3040-\u30ff"
     rf"\uac00-\ud7af]{{2,}}|{_LATIN.pattern}"
 )
 """A run of characters that say something, or a word in Latin letters."""
 _SIGN: Final = re.compile("[不没未无非否勿禁除]")
-_NO_SIGN: Final = re.compile("|".join(sorted(word_lists.NOT_NEGATIONS, key=len, reverse=True)))
+_NO_SIGN: Final = lazy_pattern("|".join(sorted(word_lists.NOT_NEGATIONS, key=len, reverse=True)))
 _FORBIDS: Final = lazy_pattern("禁止|除(?=[^，。；、\\n]{1,12}?外(?![，,]?[还也另又更并均都]))")
 
 
