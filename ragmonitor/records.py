@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
@@ -347,7 +347,7 @@ def is_private(attribute: str) -> bool:
     return any(fnmatchcase(attribute, pattern) for pattern in PRIVATE_ATTRIBUTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: what is counted is counted once
 class Assessment:
     """The findings of one reading of an interaction. None: the reply could not be read there."""
 
@@ -371,14 +371,14 @@ class Assessment:
     reference_cause: Cause | None = None
     """Why there is no `reference` although there was a reference answer; None: `unreadable`."""
 
-    @property
+    @cached_property
     def claims(self) -> tuple[SentenceVerdict, ...] | None:
         """The sentences that assert something."""
         if self.sentences is None:
             return None
         return tuple(s for s in self.sentences if s.verdict is not Verdict.NO_CLAIM)
 
-    @property
+    @cached_property
     def counted_findings(self) -> tuple[SentenceVerdict, ...]:
         """The absent and contradicted sentences of severity major."""
         return tuple(s for s in self.sentences or () if s.finding is Severity.MAJOR)
@@ -762,18 +762,12 @@ class AlarmState:
     """A text for people: what else is known."""
 
 
-_DIFFERENCES: Final = frozenset(
-    (
-        "golden_answer_correctness",
-        "golden_context_recall",
-        "golden_refusal_correctness",
-    )
-)
-
-
 def is_difference(signal: str) -> bool:
-    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1: 0.5 is none."""
-    return signal in _DIFFERENCES
+    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1: 0.5 is none.
+
+    So do the scores of golden questions, each of which is compared with its own history.
+    """
+    return signal.startswith("golden_") and signal != "golden_availability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import Any, Final
 from ragmonitor.cli.options import AskOptions, ProbeOptions
 from ragmonitor.cli.services import served
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.asking import HttpAsk
+from ragmonitor.goldens.golden import read_goldens
 from ragmonitor.monitor import Monitor
 from ragmonitor.runtime.durations import duration_s
 from ragmonitor.runtime.errors import InputError

@@ -30,8 +30,7 @@ from ragmonitor.export.jsonl import encoded
 from ragmonitor.judges.kept_replies import KeptReplies, replies_of
 from ragmonitor.judges.provider import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE
-from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.scoring import Outcome, Scorer
+from ragmonitor.offline.scoring import Outcome, Scorer, scorer_of
 from ragmonitor.offline.shapes import Line, read_file
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.records import BUILTIN, Cause
@@ -179,7 +178,7 @@ class Scoring:
                         output.write(outcome)
                         if is_piped:  # the next line may be long in coming
                             file.flush()
-                        self.summary.add(outcome)
+                        self.summary.add(outcome.report)
                         is_shown = self.summary.bad_lines <= BAD_LINES_SHOWN
                         if outcome.report is None and is_shown and not self.options.quiet:
                             say(f"line {outcome.line.number}: {outcome.line.error}")
@@ -252,7 +251,7 @@ def _cells(row: EvaluatorSummary) -> tuple[str, ...]:
 def cost_text(scorer: Scorer, budget: RunBudget) -> str:
     """Return what the judge cost, for people."""
     return f"judge: {usage_text(scorer.usage)}; budget {budget.capacity:g} {budget.unit}" + (
-        ", spent" if scorer.run_budget.is_spent else ""
+        ", spent" if budget.is_spent else ""
     )
 
 
