@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,6 @@ from ragmonitor.records import (
     AlarmSpan,
     AlarmState,
     CompletedAnswer,
-    Example,
     GaugeValue,
     Interaction,
     Prediction,
@@ -67,9 +66,6 @@ from ragmonitor.store import (
 
 EXPLAINED: Final = (HALLUCINATION, "faithfulness")
 """Alarms of which it is asked whether the judge explains them."""
-EXAMPLES: Final = 3
-MAX_EXAMPLES: Final = 50
-"""Bad answers of a signal that are remembered for its alarm; the newest."""
 SIGNED: Final = tuple((w, s) for w in ("value", "applies") for s in ("positive", "negative"))
 """What is counted by its sign, in the order of the totals."""
 MAX_OPEN: Final = 100_000
@@ -194,7 +190,6 @@ class Statistics:
         """Drawn answers that the store has not placed yet."""
         self._usual_uncertainty = 0.0
         self._learned_s = -math.inf
-        self._examples: dict[str, deque[Example]] = {}
         self._spans: dict[str, tuple[float, AlarmSpan | None]] = {}
         """By series, when its alarm was raised, and the answers behind it."""
         self._cause: AlarmCause | None = None
@@ -334,8 +329,6 @@ class Statistics:
             for observation in part.add(answer):
                 self._observe(observation)
             give_back()
-        if is_own or report is not builtin:
-            self._remember(answer, report, found)
 
     def _add_builtin(self, builtin: Report, found: Outcomes) -> None:
         """Add what the judge of every answer says; what another one says in its place is apart."""
@@ -385,29 +378,6 @@ class Statistics:
         verdicts = {self._watching.series(signal, judge): each for signal, each in found.items()}
         self._ledger.settle(summed, verdicts)
 
-    def _remember(self, answer: Answer, report: Report, found: Outcomes) -> None:
-        """Remember a bad answer as an example of what is wrong."""
-        for signal, outcome in found.items():
-            if outcome is None or not outcome.scored:
-                continue
-            is_higher_better = signal in self._watching.higher_is_better
-            badness = 1 - outcome.value if is_higher_better else outcome.value
-            if badness <= 0:
-                continue
-            assessment = report.assessment
-            if signal == HALLUCINATION and assessment is not None and assessment.claims:
-                badness = assessment.finding_share
-            known = self._examples.setdefault(signal, deque(maxlen=MAX_EXAMPLES))
-            known.append(
-                Example(
-                    interaction=answer.interaction,
-                    assessment=assessment,
-                    badness=badness,
-                    at_s=answer.at_s,
-                    target=answer.completed.target,
-                )
-            )
-
     def probed(self, report: Report) -> None:
         """Take in what came of one golden question; no other part hears of it."""
         if self._goldens is not None:
@@ -456,23 +426,15 @@ class Statistics:
 
     def _event(self, found: ticking.Evaluation, event: ticking.AlarmEvent) -> AlarmEvent:
         stream, shown = self._streams[event.series], found.alarms[event.series]
-        is_raised = event.what == "raised"
-        known = [
-            each
-            for each in self._examples.get(stream.signal, ())
-            if is_raised and each.at_s >= event.since_s - LOOK_EACH_S
-        ]
-        worst = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
         return AlarmEvent(
             signal=stream.signal,
             judge=stream.judge,
             kind=stream.kind,
-            raised=is_raised,
+            raised=event.what == "raised",
             at_s=event.at_s,
             since_s=event.since_s,
             objective=stream.on_its_scale(shown.objective) or 0.0,
             higher_is_better=stream.higher_is_better,
-            examples=tuple(worst),
             span=self._span(stream, shown),
         )
 
