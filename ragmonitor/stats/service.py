@@ -53,15 +53,17 @@ from ragmonitor.stats.signals import (
     outcomes,
 )
 from ragmonitor.stats.streams import Stream, series_of
-from ragmonitor.stats.sums import NOTHING, Ledger, Outcome
+from ragmonitor.stats.sums import NOTHING, Ledger, Outcome, totals
 from ragmonitor.stats.sums import Answer as Summed
 from ragmonitor.store import (
     DAY_S,
     OTHER,
     Admission,
     Outbox,
+    Rows,
     Store,
     StoreUnavailableError,
+    merge,
 )
 
 EXPLAINED: Final = (HALLUCINATION, "faithfulness")
@@ -177,7 +179,9 @@ class Statistics:
     def _begin(self) -> None:
         watching = self._watching
         self._ledger = watching.ledger()
-        self.outbox = Outbox(self.store)
+        self._totals: Rows = {}
+        """What this process has added, for counters."""
+        self.outbox = Outbox(self.store, lambda sums: merge(self._totals, totals(sums)))
         self._admission = Admission(self.store)
         self._tick = ticking.Tick(
             self.store, watching.streams, false_alarm_every_days=watching.every_days
@@ -362,8 +366,7 @@ class Statistics:
         """Add an answer that was read for certain, and from which nothing is learned."""
         summed.is_drawn, summed.teaches = True, False
         summed.expected = dict.fromkeys(verdicts, NOTHING)
-        self._ledger.note(summed)
-        self._ledger.settle(summed, verdicts)
+        self._ledger.note(summed, verdicts)
 
     def _add_sampled(
         self, completed: CompletedAnswer, decision: SamplingDecision, found: Outcomes
@@ -571,7 +574,7 @@ class Statistics:
 
     def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""
-        for series, row in self.outbox.totals.items():
+        for series, row in self._totals.items():
             key = self._key(series)
             if key is None or key.dimension:
                 continue

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.redis_client import Errors, failure, redis_client
 from ragmonitor.store import scripts
-from ragmonitor.store.buckets import BET_S, DAY_S, TOTALS, Increments, Rows, packed, unpacked
+from ragmonitor.store.buckets import BET_S, DAY_S, Increments, Rows, packed, unpacked
 from ragmonitor.store.interface import (
     MAX_ROWS,
     SCHEMA,
@@ -239,7 +239,7 @@ def connect(url: str) -> tuple[Any, Errors]:
 
 def _life_s(name: str) -> int:
     """Return for how many seconds a key lives after its last writing."""
-    is_long = name in ("state", "names", "rows", TOTALS) or name[0] == "q"
+    is_long = name in ("state", "names", "rows") or name[0] == "q"
     return int(LONG_S if is_long else SHORT_S)
 
 

@@ -195,7 +195,6 @@ def test_buckets_are_folded_and_dropped():
     assert 4 <= len(store.names("h")) <= 5
     assert len(store.names("b")) * BET_S < HOUR_S
     assert sum(store.read(f"{k}{t}")["s"][0] for k in "rh" for t in store.names(k)) == 300
-    assert store.read("totals")["s"][0] == 300
 
 
 def test_the_slice_that_got_worse_is_named_and_no_other():
