@@ -33,6 +33,7 @@ from ragmonitor.runtime.guard import logger, record_problem
 from ragmonitor.runtime.lock_slices import give_back
 from ragmonitor.semconv import metrics
 from ragmonitor.stats import tick as ticking
+from ragmonitor.stats.alarm import Alarm
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
 from ragmonitor.stats.judge_change import judge_or_application
@@ -441,7 +442,7 @@ class Statistics:
             span=self._span(stream, shown),
         )
 
-    def _span(self, stream: Stream, shown: ticking.Shown) -> AlarmSpan | None:
+    def _span(self, stream: Stream, shown: Alarm) -> AlarmSpan | None:
         """Return what an active alarm says of its answers: those since the rise, as it was raised.
 
         Within half an hour it is exact to ten seconds; later to five minutes, or to the hour.
@@ -472,9 +473,8 @@ class Statistics:
         for series, stream in self._streams.items():
             if stream.signal.startswith(GOLDEN) and series not in asked:
                 continue
-            unknown = ticking.Shown(stream.objective, float(stream.objective is not None))
-            shown = found.alarms.get(series, unknown)
-            evidence_s = shown.evidence_days * stream.share * DAY_S
+            shown = found.alarms.get(series) or Alarm.begin(stream.objective, 1.0)
+            evidence_s = shown.evidence * stream.share * DAY_S
             yield AlarmState(
                 signal=stream.signal,
                 judge=stream.judge,
@@ -486,7 +486,7 @@ class Statistics:
                 rising_since_s=shown.began_s if shown.began_s >= 0 else None,
                 span=self._span(stream, shown),
                 objective=stream.on_its_scale(shown.objective),
-                learned=shown.learned,
+                learned=shown.learned(found.at_s),
                 higher_is_better=stream.higher_is_better,
             )
 
