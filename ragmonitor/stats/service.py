@@ -175,10 +175,6 @@ class Statistics:
         self._streams = {each.series: each for each in watching.streams}
         self.is_of_stream = False
         """Every answer comes by a stream: its sums are added as its record is settled."""
-        self._begin()
-
-    def _begin(self) -> None:
-        watching = self._watching
         self._ledger = watching.ledger()
         self._totals: Rows = {}
         """What this process has added, for counters."""
@@ -195,8 +191,8 @@ class Statistics:
         """Drawn answers that the store has not placed yet."""
         self._usual_uncertainty = 0.0
         self._learned_s = -math.inf
-        self._spans: dict[str, tuple[float, AlarmSpan | None]] = {}
-        """By series, when its alarm was raised, and the answers behind it."""
+        self._spans: dict[tuple[str, float], AlarmSpan | None] = {}
+        """The answers behind each alarm, by its series and when it was raised."""
         self._cause: AlarmCause | None = None
         self._asked_s = -math.inf
 
@@ -331,7 +327,7 @@ class Statistics:
         at_s = self._time_of(completed.interaction)
         answer = Answer(completed, at_s, found if is_own else {})
         for part in self.parts:
-            for observation in part.add(answer):
+            for observation in part.add(answer) or ():
                 self._observe(observation)
             give_back()
 
@@ -410,7 +406,7 @@ class Statistics:
         """
         for part in self.parts:
             with contextlib.suppress(StoreUnavailableError):  # it is said below
-                for observation in part.tick():
+                for observation in part.tick() or ():
                     self._observe(observation)
             give_back()
         events: list[AlarmEvent] = []
@@ -429,66 +425,68 @@ class Statistics:
     # --- alarms ---------------------------------------------------------------------------------
 
     def _event(self, found: ticking.Evaluation, event: ticking.AlarmEvent) -> AlarmEvent:
-        stream, shown = self._streams[event.series], found.alarms[event.series]
+        stream = self._streams[event.series]
+        state = self._state(stream, found)
         return AlarmEvent(
-            signal=stream.signal,
-            judge=stream.judge,
-            kind=stream.kind,
+            signal=state.signal,
+            judge=state.judge,
+            kind=state.kind,
             raised=event.what == "raised",
             at_s=event.at_s,
             since_s=event.since_s,
-            objective=stream.on_its_scale(shown.objective) or 0.0,
-            higher_is_better=stream.higher_is_better,
-            span=self._span(stream, shown),
+            objective=state.objective or 0.0,
+            higher_is_better=state.higher_is_better,
+            span=state.span,
         )
 
-    def _span(self, stream: Stream, shown: Alarm) -> AlarmSpan | None:
+    def _state(self, stream: Stream, found: ticking.Evaluation) -> AlarmState:
+        alarm = found.alarms.get(stream.series) or Alarm.begin(stream.objective, 1.0)
+        evidence_s = alarm.evidence * stream.share * DAY_S
+        return AlarmState(
+            signal=stream.signal,
+            judge=stream.judge,
+            kind=stream.kind,
+            # While it is active its capital is that of clearing it.
+            evidence_s=self._watching.every_days * DAY_S if alarm.is_active else evidence_s,
+            active=alarm.is_active,
+            since_s=alarm.raised_at_s if alarm.is_active else None,
+            rising_since_s=alarm.began_s if alarm.began_s >= 0 else None,
+            span=self._span(stream, alarm),
+            objective=stream.on_its_scale(alarm.objective),
+            learned=alarm.learned(found.at_s),
+            higher_is_better=stream.higher_is_better,
+        )
+
+    def _span(self, stream: Stream, alarm: Alarm) -> AlarmSpan | None:
         """Return what an active alarm says of its answers: those since the rise, as it was raised.
 
         Within half an hour it is exact to ten seconds; later to five minutes, or to the hour.
         """
-        if not shown.is_active:
+        if not alarm.is_active:
             return None
-        raised_at_s, known = self._spans.get(stream.series, (math.nan, None))
-        if raised_at_s == shown.raised_at_s:
-            return known
-        since_s = shown.began_s
-        since = self._tick.level(stream, since_s)
-        before = self._tick.level(stream, since_s - DAY_S, since_s)
-        span = None
-        if since is not None:
+        key, since_s = (stream.series, alarm.raised_at_s), alarm.began_s
+        if key not in self._spans:
+            since = self._tick.level(stream, since_s)
+            before = self._tick.level(stream, since_s - DAY_S, since_s)
             counts = stream.signal in SHARES and not stream.higher_is_better
-            span = AlarmSpan(
-                since_s=since_s,
-                scored=round(since.judged),
-                mean=since.mean,
-                bad=round(since.judged * since.mean) if counts else None,
-                before=None if before is None else before.mean,
+            self._spans[key] = (
+                None
+                if since is None
+                else AlarmSpan(
+                    since_s=since_s,
+                    scored=round(since.judged),
+                    mean=since.mean,
+                    bad=round(since.judged * since.mean) if counts else None,
+                    before=None if before is None else before.mean,
+                )
             )
-        self._spans[stream.series] = shown.raised_at_s, span
-        return span
+        return self._spans[key]
 
     def _states(self, found: ticking.Evaluation) -> Iterator[AlarmState]:
         asked = found.means.get("24h", {})
         for series, stream in self._streams.items():
-            if stream.signal.startswith(GOLDEN) and series not in asked:
-                continue
-            shown = found.alarms.get(series) or Alarm.begin(stream.objective, 1.0)
-            evidence_s = shown.evidence * stream.share * DAY_S
-            yield AlarmState(
-                signal=stream.signal,
-                judge=stream.judge,
-                kind=stream.kind,
-                # While it is active its capital is that of clearing it.
-                evidence_s=self._watching.every_days * DAY_S if shown.is_active else evidence_s,
-                active=shown.is_active,
-                since_s=shown.raised_at_s if shown.is_active else None,
-                rising_since_s=shown.began_s if shown.began_s >= 0 else None,
-                span=self._span(stream, shown),
-                objective=stream.on_its_scale(shown.objective),
-                learned=shown.learned(found.at_s),
-                higher_is_better=stream.higher_is_better,
-            )
+            if not stream.signal.startswith(GOLDEN) or series in asked:
+                yield self._state(stream, found)
 
     # --- judge or application -------------------------------------------------------------------
 
@@ -645,12 +643,6 @@ class Statistics:
         """Return the feedback that was joined with its answer since this was last asked."""
         parts = (part for part in self.parts if isinstance(part, PeoplesFeedback))
         return [joined for part in parts for joined in part.joined()]
-
-    def clear(self) -> None:
-        """Forget everything; for a forked child, whose parent keeps what was reported."""
-        self._begin()
-        for part in self.parts:
-            part.clear()
 
     def close(self) -> None:
         """Keep what is to outlive the process. Nothing is added afterwards."""

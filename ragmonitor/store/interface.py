@@ -9,11 +9,12 @@ were seen to hold; each store has its own of it, and everything else is built on
 from __future__ import annotations
 
 import abc
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import msgspec
 
 from ragmonitor.runtime.errors import RagMonitorError
 from ragmonitor.store.buckets import Increments, Rows, place
@@ -38,6 +39,8 @@ record is settled."""
 Key = tuple[str, str]
 """The kind of a row, and its key."""
 STATE: Final[Key] = ("state", "all")
+State = dict[str, int | float]
+"""The document of an evaluation."""
 
 
 class StoreUnavailableError(RagMonitorError):
@@ -158,7 +161,7 @@ class Store(abc.ABC):
                 if done:
                     self.change(Change(acknowledged=done))
                 return Added(-1, frozenset(each.id for each in refused))
-            placed = place(increments, now_s, _state_of(found[0])[1].get("closed", -1))
+            placed = place(increments, now_s, int(_state_of(found[0])[1].get("closed", -1)))
             change = Change(
                 expected=dict(zip(keys, found, strict=True)),
                 increments=placed.increments,
@@ -182,14 +185,14 @@ class Store(abc.ABC):
 
     # --- the tick -------------------------------------------------------------------------------
 
-    def state(self) -> tuple[int, dict[str, Any]]:
+    def state(self) -> tuple[int, State]:
         """Return the version and the document of the newest commit; 0 and {} before the first."""
         return _state_of(self.row(*STATE))
 
     def commit(
         self,
         version: int,
-        state: Mapping[str, Any],
+        state: State,
         *,
         moves: Collection[tuple[str, str]] = (),
         drops: Collection[str] = (),
@@ -210,7 +213,7 @@ class Store(abc.ABC):
         if _state_of(known)[0] != version:
             return False
         written = {("tick", key): row for key, row in (rows or {}).items()}
-        document = json.dumps([version + 1, state]).encode()
+        document = msgspec.json.encode([version + 1, state])
         return self.change(
             Change({STATE: known}, increments or {}, {STATE: document, **written}, moves, drops)
         )
@@ -264,7 +267,9 @@ class Store(abc.ABC):
         return self.change(change)
 
 
-def _state_of(row: bytes | None) -> tuple[int, dict[str, Any]]:
-    """Return the version and the document of a state."""
-    version, document = json.loads(row or b"[0, {}]")
-    return version, document
+def _state_of(row: bytes | None) -> tuple[int, State]:
+    """Return the version and the document of a state; one that cannot be read begins anew."""
+    try:
+        return msgspec.json.decode(row or b"[0, {}]", type=tuple[int, State])
+    except (msgspec.MsgspecError, ValueError):
+        return 0, {}

@@ -116,6 +116,16 @@ def test_a_commit_happens_whole_or_not_at_all(store):
     assert store.rows("tick") == {"alarm:s": b"\x00\xff"}
 
 
+@pytest.mark.parametrize("spoiled", [b"[]", b"\xff", b'[1, {"closed": "x"}]'])
+def test_a_state_that_cannot_be_read_begins_anew(store, spoiled):
+    """Sums are what counts: they are added, and the next evaluation puts another in its place."""
+    store.keep("state", "all", spoiled)
+    assert store.add({"r0": {"s": [1.0]}}).bucket > 0
+    assert store.state() == (0, {})
+    assert store.commit(0, {"closed": 5})
+    assert store.state() == (1, {"closed": 5})
+
+
 def test_one_holder_has_the_lease(store):
     """Who has it keeps it; nobody else gets it meanwhile."""
     assert takes_lease(store, "a")
