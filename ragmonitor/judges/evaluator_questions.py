@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Final
 
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.calls import Calls, prompt_tokens
-from ragmonitor.judges.judge_prompts import Prompt, compose, one_line
+from ragmonitor.judges.calls import Calls
 from ragmonitor.judges.judge_prompts import Section as Written
-from ragmonitor.judges.provider import ProviderError
-from ragmonitor.judges.reply import read_fields
+from ragmonitor.judges.judge_prompts import compose, one_line
+from ragmonitor.judges.provider import prompt_tokens
 from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.runtime.protocols import Section
@@ -66,53 +65,37 @@ class InteractionAsker:
         Raises:
             JudgeError: As the protocol says; too much text is `evidence_too_long`.
         """
-        prompt = self.prompt(instructions, fields, shown)
-        tokens = prompt_tokens(prompt)
-        if tokens > self.max_prompt_tokens:
-            raise self._error(
-                f"a prompt of about {tokens:.0f} tokens exceeds the {self.max_prompt_tokens:.0f} "
-                "of one call",
-                Cause.EVIDENCE_TOO_LONG,
-            )
-        try:
-            values, problems, _ = await self.calls.ask_twice(
-                prompt,
-                lambda text: read_fields(text, dict.fromkeys(fields, lambda value: value)),
-                max(MIN_REPLY_TOKENS, self.reply_tokens),
-            )
-        except ProviderError as error:
-            raise self._error(str(error), error.cause) from error
-        if problems:
-            raise self._error(f"the reply could not be read: {'; '.join(problems)}")
-        return values
-
-    @cached_property
-    def _sentences(self) -> list[list[str]]:
-        chunks = self.interaction.chunks
-        return [[each.text for each in splitter.split(chunk.text)] for chunk in chunks]
-
-    def prompt(
-        self, instructions: str, fields: Mapping[str, str], shown: Sequence[Section]
-    ) -> Prompt:
-        """Return what `ask` sends first."""
-        interaction = self.interaction
-        sections = {
-            "chunks": lambda: Written("CHUNKS", [each.text for each in interaction.chunks], "C"),
-            "sentences": lambda: Written("SENTENCES", list(map(_numbered, self._sentences)), "C"),
-            "question": lambda: Written("QUESTION", [interaction.query]),
-            "answer": lambda: Written("ANSWER", [interaction.answer]),
-            "reference": lambda: Written("REFERENCE", [interaction.reference]),
-        }
         system = FRAME.format(
             instructions=instructions.strip(),
             fields="\n".join(f"{name}: {value}" for name, value in fields.items()),
         )
-        return compose(system, [sections[each]() for each in shown], REMINDER)
+        prompt = compose(system, list(map(self._section, shown)), REMINDER)
+        tokens = prompt_tokens(prompt)
+        if tokens > self.max_prompt_tokens:
+            raise JudgeError(
+                self.identity.name,
+                f"a prompt of about {tokens:.0f} tokens exceeds the {self.max_prompt_tokens:.0f} "
+                "of one call",
+                cause=Cause.EVIDENCE_TOO_LONG,
+            )
+        readers = dict.fromkeys(fields, lambda value: value)
+        return await self.calls.fields(prompt, readers, max(MIN_REPLY_TOKENS, self.reply_tokens))
 
-    def _error(self, problem: str, cause: Cause = Cause.UNREADABLE) -> JudgeError:
-        return JudgeError(self.identity.name, problem, cause=cause)
+    @cached_property
+    def _sentences(self) -> list[list[str]]:
+        chunks = self.interaction.chunks
+        return [[one_line(each.text) for each in splitter.split(chunk.text)] for chunk in chunks]
+
+    def _section(self, name: Section) -> Written:
+        told = self.interaction
+        if name == "chunks":
+            return Written("CHUNKS", [chunk.text for chunk in told.chunks], "C")
+        if name == "sentences":
+            # A sentence is one line, so that no line within it can pose as the next sentence.
+            return Written("SENTENCES", list(map(_numbered, self._sentences)), "C")
+        texts = {"question": told.query, "answer": told.answer, "reference": told.reference}
+        return Written(name.upper(), [texts[name]])
 
 
 def _numbered(sentences: Sequence[str]) -> str:
-    # A sentence is one line, so that no line within it can pose as the next sentence.
-    return "\n".join(f"{number} {one_line(text)}" for number, text in enumerate(sentences, 1))
+    return "\n".join(f"{number} {text}" for number, text in enumerate(sentences, 1))

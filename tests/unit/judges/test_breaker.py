@@ -18,9 +18,11 @@ def breaker(clock):
 
 
 def fail(breaker, kind="transient", retry_after_s=None, times=1):
+    error = ProviderError("judge", "x", kind=kind)
+    error.retry_after_s = retry_after_s
     for _ in range(times):
         with pytest.raises(ProviderError), breaker.attempt():
-            raise ProviderError("x", kind=kind, retry_after_s=retry_after_s)
+            raise error
 
 
 @pytest.mark.parametrize("kind", ["transient", "timeout", "permanent"])
