@@ -37,10 +37,10 @@ _THINKING_TOKENS: Final = 4096
 _MAX_REPLY_BYTES: Final = 4_000_000
 """A reply that says that it is longer is not read."""
 
-Kind = Literal["timeout", "transient", "permanent", "refused", "filtered", "forgone", "down"]
+Kind = Literal["timeout", "transient", "permanent", "refused", "filtered", "down"]
 """`transient`: the same call may succeed soon; `permanent`: no call will; `refused`: this one
 will not, others may; `filtered`: so too, by the model or its provider because of what the texts
-say; `forgone`: the same call without an option that it refused may; `down`: it was not made."""
+say; `down`: it was not made."""
 _CAUSES: Final[Mapping[str, Cause]] = {
     "timeout": Cause.JUDGE_TIMEOUT,
     "down": Cause.JUDGE_DOWN,
@@ -201,10 +201,14 @@ class Provider(Completer):
         Raises:
             ProviderError: There is none; the judge's own failure says what to do next.
         """
+        room, messages = max_tokens + self.thinking_tokens, [dict(message) for message in prompt]
         spent, failures = JudgeUsage(), list[ProviderError]()
         for model in self._chain:
             try:
-                completion = await self._ask(model, prompt, max_tokens)
+                response, calls = await self._call(
+                    "acompletion", model, room, messages=messages, num_retries=0, max_retries=0
+                )
+                completion = self._completion(response, model, prompt, calls)
             except ProviderError as error:
                 error.usage = spent = spent + error.usage
                 failures.append(error)
@@ -218,51 +222,44 @@ class Provider(Completer):
         failed.may_be_billed = any(failure.may_be_billed for failure in failures)
         raise failed
 
-    async def _ask(self, model: str, prompt: Prompt, max_tokens: int) -> Completion:
-        messages = [dict(message) for message in prompt]
-        forgone = JudgeUsage()
-        while True:
-            options = self._options(model, max_tokens + self.thinking_tokens)
-            try:
-                response = await self._call(
-                    "acompletion", model, options, messages=messages, num_retries=0, max_retries=0
-                )
-            except ProviderError as error:
-                if error.kind != "forgone":
-                    raise
-                forgone += error.usage
-            else:
-                return self._completion(response, model, prompt, forgone)
-
     async def _call(
-        self, name: str, model: str, options: Mapping[str, Any], **arguments: Any
-    ) -> Any:
-        """Return what one of litellm's functions returns. Raises `ProviderError`.
+        self, name: str, model: str, room: int | None, **arguments: Any
+    ) -> tuple[Any, int]:
+        """Return what one of litellm's functions returns, and how many calls that took.
 
         Args:
             name: Of the function.
             model: That is asked.
-            options: What the model may refuse.
+            room: Tokens of the reply; None: it is no text.
             arguments: Others of the function.
+
+        Raises:
+            ProviderError: It fails, and would without the options that the model may refuse.
         """
-        with _ours() as heard:
-            try:
-                return await getattr(self._litellm, name)(
-                    model=model,
-                    **self._address(model),
-                    # Later than ours, so that ours decides; and always the same, since litellm
-                    # keeps one connection pool for each value.
-                    timeout=self._timeout_s + 1.0,
-                    caching=False,
-                    # Where the application has litellm log, our calls are none of its own.
-                    metadata={"ragmonitor": False},
-                    **{"no-log": True, "drop_params": True},
-                    **options,
-                    **arguments,
-                )
-            except Exception as error:  # noqa: BLE001 - whatever litellm raises
-                # Not `from error`: what litellm raises may quote the key, and logs show it.
-                raise self._described(error, model, options, heard) from None
+        calls = 0
+        while True:
+            calls += 1
+            options = {} if room is None else self._options(model, room)
+            with _ours() as heard:
+                try:
+                    response = await getattr(self._litellm, name)(
+                        model=model,
+                        **self._address(model),
+                        # Later than ours, so that ours decides; and always the same, since litellm
+                        # keeps one connection pool for each value.
+                        timeout=self._timeout_s + 1.0,
+                        caching=False,
+                        # Where the application has litellm log, our calls are none of its own.
+                        metadata={"ragmonitor": False},
+                        **{"no-log": True, "drop_params": True},
+                        **options,
+                        **arguments,
+                    )
+                    return response, calls
+                except Exception as error:  # noqa: BLE001 - whatever litellm raises
+                    if not self._forgoes(model, error, options):
+                        # Not `from error`: it may quote the key, and logs show it.
+                        raise self._described(error, heard, calls) from None
 
     async def close(self) -> None:
         """Close the connections that were opened on the running loop, before it ends."""
@@ -293,18 +290,18 @@ class Provider(Completer):
             options["reasoning_effort"] = "low"
         return {name: value for name, value in options.items() if name not in refused}
 
-    def _forgoes(self, model: str, message: str, sent: Mapping[str, Any]) -> bool:
+    def _forgoes(self, model: str, error: Exception, sent: Mapping[str, Any]) -> bool:
         """Return whether an option that was sent made the call fail; it is not sent again."""
-        message = message.lower().replace(" ", "_")
+        if getattr(error, "status_code", None) not in (400, 422):
+            return False
+        message = str(error).lower().replace(" ", "_")
         refused = {name for name in sent if name in message}
         if "json_object" in message or "json_mode" in message:
             refused |= {"response_format"} & sent.keys()
         self._refused[model] |= refused
         return bool(refused)
 
-    def _completion(
-        self, response: Any, model: str, prompt: Prompt, forgone: JudgeUsage
-    ) -> Completion:
+    def _completion(self, response: Any, model: str, prompt: Prompt, calls: int) -> Completion:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         finish = getattr(choice, "finish_reason", None)
@@ -317,23 +314,23 @@ class Provider(Completer):
             text = thoughts  # a server that takes all of a reply for its thoughts
         used = getattr(response, "usage", None)
         counted = JudgeUsage(
-            calls=1,
+            calls=calls,
             input_tokens=_count(getattr(used, "prompt_tokens", None)),
             output_tokens=_count(getattr(used, "completion_tokens", None)),
         )
-        price = self._prices[model]
-        usage = forgone + charged(prompt, estimate_tokens(text), price, counted)
-        refusal = _refusal(message)
-        if finish == "content_filter" or refusal:
-            problem = f"the model refused (refusal): {one_line_of(refusal, key=self._api_key)}"
-            if not refusal:
-                problem = "the provider filtered the reply (content_filter)"
+        usage = charged(prompt, estimate_tokens(text), self._prices[model], counted)
+        # The words of a model that refuses, in OpenAI's own field.
+        extra = getattr(message, "provider_specific_fields", None) or {}
+        refusal = getattr(message, "refusal", None) or extra.get("refusal")
+        is_refused = isinstance(refusal, str) and refusal
+        if finish == "content_filter" or is_refused:
+            problem = "the provider filtered the reply (content_filter)"
+            if is_refused:
+                problem = f"the model refused (refusal): {one_line_of(refusal, key=self._api_key)}"
             raise ProviderError(self.model, problem, kind="filtered", usage=usage)
         return Completion(text=text, model=model, is_cut=is_cut, usage=usage)
 
-    def _described(
-        self, error: Exception, model: str, options: Mapping[str, Any], heard: _Heard
-    ) -> ProviderError:
+    def _described(self, error: Exception, heard: _Heard, calls: int) -> ProviderError:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
         detail = f"{type(error).__name__}: {one_line_of(error, key=self._api_key)}"
@@ -344,9 +341,7 @@ class Provider(Completer):
             kind = "timeout"
         elif status in _TRANSIENT or "APIConnectionError" in names:
             kind = "transient"
-        elif status in (400, 422) and self._forgoes(model, str(error), options):
-            kind = "forgone"
-        described = ProviderError(self.model, detail, kind=kind)
+        described = ProviderError(self.model, detail, kind=kind, usage=JudgeUsage(calls=calls))
         described.retry_after_s = _retry_after_s(error)
         # It was too slow, broke off within its reply, or that is not read: the prompt was.
         described.may_be_billed = kind == "timeout" or heard.has_begun or bool(heard.refused)
@@ -374,8 +369,8 @@ class LitellmEmbedding(Provider):
         await self.load()
         try:
             async with asyncio.timeout(self._timeout_s):
-                response: Any = await self._call(
-                    "aembedding", self.model, {}, input=texts, max_retries=1
+                response, _ = await self._call(
+                    "aembedding", self.model, None, input=texts, max_retries=1
                 )
         except TimeoutError:
             late = f"no vectors within {self._timeout_s:.3g} s"
@@ -449,13 +444,6 @@ def _show(client: Any) -> None:
             hooks["response"].append(_look_at)
         if hasattr(client, "event_hooks"):  # of the client that it makes to ask once more
             client.event_hooks = hooks
-
-
-def _refusal(message: Any) -> str:
-    """Return the words of a model that refuses in OpenAI's own field; empty: it does not."""
-    extra = getattr(message, "provider_specific_fields", None) or {}
-    refusal = getattr(message, "refusal", None) or extra.get("refusal")
-    return refusal if isinstance(refusal, str) else ""
 
 
 def _count(value: object) -> int:

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
@@ -34,14 +33,11 @@ MAX_DRAIN_S: Final = 1.0
 """litellm tells of a call a moment after it has returned; a flush waits that long for it."""
 
 KEPT_INFO: Final[tuple[str, ...]] = (
-    "call_type",
     "custom_llm_provider",
     "litellm_call_id",
     "litellm_params",
-    "litellm_trace_id",
     "model",
     "optional_params",
-    "stream",
     "user",
 )
 """The keys of litellm's dict that are kept for extractors, beside `metadata`. The whole of it also
@@ -74,8 +70,6 @@ class RagMonitorLogger(CustomLogger):
         # class has the same plain attributes.
         self.key = f"ragmonitor-{id(self):x}"
         self.monitor: Monitor | None = None
-        self.is_instruments = False
-        """`instrument` made it, and `uninstrument` takes it off; else the application does."""
         self._recorder: Recorder  # if it is on
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
@@ -170,14 +164,14 @@ class RagMonitorLogger(CustomLogger):
                 return
             is_cached = kwargs.get("cache_hit") is True
             reply = None if error else reply_in(response, is_cached=is_cached)
-            began = kwargs.get("completion_start_time")
-            streams = not (error or is_cached) and call.info.get("stream")
+            is_streamed = kwargs.get("stream") and not (error or is_cached)
+            began = kwargs.get("completion_start_time") if is_streamed else None
             ending: dict[str, Any] = {
                 "status": "error" if error else "ok",
                 "error": error,
                 "at_ns": _nanoseconds(end_time),
             }
-            first_ns = _nanoseconds(began) if streams and isinstance(began, datetime) else 0
+            first_ns = _nanoseconds(began) if began else 0
             request = call.run_id, "request"
             self._recorder.ended(request, reply, first_piece_ns=first_ns, **ending)
             is_told = error or call.is_in_scope or (reply and reply.is_answer)
@@ -201,12 +195,13 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
             metadata, and those within a `monitor.interaction` block.
     """
     with _lock:
-        loggers = (each for listed in _lists() for each in listed)
-        known = (each for each in loggers if isinstance(each, RagMonitorLogger))
+        known = (
+            each for each in (*_made, *litellm.callbacks) if isinstance(each, RagMonitorLogger)
+        )
         logger = next((each for each in known if each.monitor is monitor), None)
         if logger is None:
             logger = RagMonitorLogger(monitor)
-            logger.is_instruments = True
+            _made.append(logger)
         logger.extract = extract
         if not any(each is logger for each in litellm.callbacks):
             litellm.callbacks.append(logger)
@@ -216,25 +211,19 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
 def uninstrument() -> None:
     """Stop observing; calls that are under way are not recorded."""
     with _lock, shielded("start"):
-        for listed in _lists():
-            for logger in filter(_is_ours, listed):
-                logger.is_on = False
-            listed[:] = [each for each in listed if not _is_ours(each)]
-
-
-def _lists() -> Iterator[list[Any]]:
-    """Yield litellm's lists of callbacks: it copies one into each of them at the next call."""
-    events = ("input_callback", "success_callback", "failure_callback")
-    for name in ("callbacks", *events, *(f"_async_{event}" for event in events)):
-        if isinstance(listed := getattr(litellm, name, None), list):
-            yield listed
-
-
-def _is_ours(callback: object) -> TypeGuard[RagMonitorLogger]:
-    return isinstance(callback, RagMonitorLogger) and callback.is_instruments
+        # litellm copies what stands in the first list into the others at the next call.
+        events = ("input_callback", "success_callback", "failure_callback")
+        for logger in _made:
+            logger.is_on = False
+            for name in ("callbacks", *events, *(f"_async_{event}" for event in events)):
+                if isinstance(listed := getattr(litellm, name, None), list):
+                    listed[:] = [each for each in listed if each is not logger]
+        _made.clear()
 
 
 _lock = ForkSafeLock()
+_made: list[RagMonitorLogger] = []
+"""By `instrument`; others the application takes off."""
 
 
 def _nanoseconds(moment: Any) -> int:
