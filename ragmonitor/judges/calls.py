@@ -81,12 +81,8 @@ class Breaker:
         """
         left_s = self._open_until_s - self._clock()
         if left_s > 0:
-            raise ProviderError(
-                self.name,
-                f"the provider has failed repeatedly and is not asked for {left_s:.0f} s",
-                kind="down",
-                usage=JudgeUsage(),
-            )
+            problem = f"the provider has failed repeatedly and is not asked for {left_s:.0f} s"
+            raise ProviderError(self.name, problem, kind="down", usage=JudgeUsage())
         is_probe = self._failures >= OPENS_AFTER
         if is_probe:
             # Until then it is the only one; a probe that never ends stops none after it.
