@@ -20,17 +20,11 @@ from typing import Any, Final, NamedTuple
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.long_evidence import spread
+from ragmonitor.judges.reply import verdict_of
 from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.records import (
-    Assessment,
-    Cause,
-    Interaction,
-    JudgeIdentity,
-    SentenceVerdict,
-    Verdict,
-)
+from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity, Verdict
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError
 
@@ -149,20 +143,14 @@ class EncoderJudge:
         verdicts = []
         for each in sentences:
             share, chunks, words = found.get(each, (None, (), ()))
-            verdict = Verdict.NO_CLAIM
-            if share is not None:
-                verdict = Verdict.SUPPORTED if share >= self._threshold else Verdict.ABSENT
-            verdicts.append(
-                SentenceVerdict(
-                    text=each.text,
-                    start=each.start,
-                    end=each.end,
-                    verdict=verdict,
-                    chunks=tuple(chunks) if verdict is Verdict.SUPPORTED else (),
-                    words=tuple(words),
-                    support=share,
-                )
-            )
+            if share is None:
+                verdicts.append(verdict_of(each, Verdict.NO_CLAIM))
+            elif share >= self._threshold:
+                verdict = verdict_of(each, Verdict.SUPPORTED, chunks=tuple(chunks), support=share)
+                verdicts.append(verdict)
+            else:
+                verdict = verdict_of(each, Verdict.ABSENT, words=tuple(words), support=share)
+                verdicts.append(verdict)
         risk = 1 - min((share for share, _, _ in found.values()), default=1.0)
         return replace(base, judge=self.identity, sentences=tuple(verdicts), risk=risk)
 

@@ -98,11 +98,10 @@ class FunctionCompleter(Completer):
         return Completion(text=reply, model="", is_cut=False, usage=usage)
 
     async def _reply(self, prompt: str) -> str:
-        if inspect.iscoroutinefunction(self._function):
-            replies: Any = await self._function([prompt])
-        else:
-            replies = await apart(self._function, [prompt])
-            replies = await replies if inspect.isawaitable(replies) else replies
+        # What makes a coroutine needs no thread, and takes none from anybody.
+        replies: Any = await apart(self._function, [prompt])
+        if inspect.isawaitable(replies):
+            replies = await replies
         if isinstance(replies, str) or len(replies) != 1:
             raise ValueError("the function gave no list of 1 reply")
         return replies[0] if isinstance(replies[0], str) else ""

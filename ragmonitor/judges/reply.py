@@ -249,12 +249,13 @@ def _verdict(value: object, sentence: Sentence, chunks: int) -> SentenceVerdict:
     # [0]: the chunks as a whole, which rightly are said to lack something.
     numbers = [whole(part, chunks, letter="C") for part in parts]
     cited = tuple(dict.fromkeys(number - 1 for number in numbers if number))
+    return verdict_of(sentence, verdict, chunks=() if verdict is Verdict.ABSENT else cited)
+
+
+def verdict_of(sentence: Sentence, verdict: Verdict, **details: Any) -> SentenceVerdict:
+    """Return what a judge says of a sentence."""
     return SentenceVerdict(
-        text=sentence.text,
-        start=sentence.start,
-        end=sentence.end,
-        verdict=verdict,
-        chunks=() if verdict is Verdict.ABSENT else cited,
+        text=sentence.text, start=sentence.start, end=sentence.end, verdict=verdict, **details
     )
 
 
