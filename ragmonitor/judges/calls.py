@@ -41,7 +41,7 @@ MAX_COOL_S: Final = 600.0
 
 
 class Breaker:
-    """Closed: readings pass. Open: none does, for `COOL_S`. Half open: one passes, as a probe.
+    """Closed: readings pass. Open: none does, for `COOL_S`. Half open: one will, as a probe.
 
     A probe that fails opens it for twice as long as before, up to `MAX_COOL_S`; one that succeeds
     closes it. A provider that names a later time (`Retry-After`) is left alone until then, up to
@@ -59,14 +59,13 @@ class Breaker:
         self._failures = 0
         """Readings in a row that failed, without those that were under way when it opened."""
         self._open_until_s = -math.inf
-        self._is_probing = False
 
     @property
     def state(self) -> BreakerState:
-        """The state as of now; an open breaker stays open after its time until a reading tries."""
+        """The state as of now."""
         if self._failures < OPENS_AFTER:
             return "closed"
-        return "half_open" if self._is_probing else "open"
+        return "half_open" if self.admits() else "open"
 
     def admits(self) -> bool:
         """Return whether a reading would pass now."""
@@ -86,7 +85,7 @@ class Breaker:
         is_probe = self._failures >= OPENS_AFTER
         if is_probe:
             # Until then it is the only one; a probe that never ends stops none after it.
-            self._is_probing, self._open_until_s = True, self._clock() + COOL_S
+            self._open_until_s = self._clock() + COOL_S
         try:
             yield is_probe
         except ProviderError as error:
@@ -97,9 +96,6 @@ class Breaker:
             raise
         else:
             self._failures, self._open_until_s = 0, -math.inf
-        finally:  # cancelled, or a fault of ours: that says nothing of the provider
-            if is_probe:
-                self._is_probing = False
 
     def _count(self, error: ProviderError) -> None:
         self._failures += 1

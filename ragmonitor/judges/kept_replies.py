@@ -64,17 +64,15 @@ class KeptReplies:
         if path is None or not path.exists():
             return
         with file_errors(path):
-            *whole, last = path.read_bytes().split(b"\n")
-        for number, line in enumerate(whole, 1):
-            if line.strip():
-                try:
-                    self._take(msgspec.json.decode(line, type=_Line))
-                except msgspec.MsgspecError as error:
-                    raise InputError(
-                        f"{path}, line {number}: {error}; it keeps replies of earlier runs: move "
-                        "it away to begin anew"
-                    ) from error
-        self._torn_bytes = len(last)
+            whole, _, torn = path.read_bytes().rpartition(b"\n")
+        try:
+            for line in msgspec.json.Decoder(_Line).decode_lines(whole):
+                self._take(line)
+        except msgspec.MsgspecError as error:
+            raise InputError(
+                f"{path}: {error}; it keeps replies of earlier runs: move it away to begin anew"
+            ) from error
+        self._torn_bytes = len(torn)
 
     def _take(self, line: _Line) -> None:
         self.usage += line.usage
