@@ -192,11 +192,7 @@ class LlmJudge:
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
         """Return the asker by which evaluators ask questions of their own, each one call."""
         return InteractionAsker(
-            interaction=interaction,
-            calls=self._calls(),
-            identity=assessment.judge,
-            max_prompt_tokens=self._tokens_per_call,
-            reply_tokens=reply_tokens(len(assessment.sentences or ()), len(interaction.chunks)),
+            self._calls(), interaction, assessment, max_prompt_tokens=self._tokens_per_call
         )
 
     def _calls(self) -> Calls:
