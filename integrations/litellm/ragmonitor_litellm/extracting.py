@@ -199,17 +199,14 @@ def chunk_of(document: Any) -> Chunk:
 
 def _backwards(template: str) -> re.Pattern[str]:
     """Return the pattern that reads a template's fields off a text."""
+    pattern, fields = "", list[str]()
     # Applications strip what they have formatted.
-    parts = [*Formatter().parse(template.strip())]
-    fields = [field for _, field, _, _ in parts if field is not None]
-    if len(set(fields)) < len(fields):
-        raise ValueError(f"a field stands twice in the template {template!r}")
-    pattern = ""
-    for position, (literal, field, _, _) in enumerate(parts):
-        if position and not literal:
-            raise ValueError(f"two fields touch in the template {template!r}")
+    for literal, field, _, _ in Formatter().parse(template.strip()):
+        if (fields and not literal) or field in fields:
+            raise ValueError(f"fields touch, or stand twice, in the template {template!r}")
         pattern += re.escape(literal)
         if field is not None:
+            fields.append(field)
             # As much as can be is the context's.
             pattern += f"(?P<{field}>.*)" if field == _CONTEXT else f"(?P<{field}>.*?)"
     return re.compile(pattern, re.DOTALL)
