@@ -312,6 +312,10 @@ class JudgeUsage:
         names = [each.name for each in fields(JudgeUsage)]
         return JudgeUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
+    def __sub__(self, other: JudgeUsage) -> JudgeUsage:
+        names = [each.name for each in fields(JudgeUsage)]
+        return JudgeUsage(**{name: getattr(self, name) - getattr(other, name) for name in names})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSentence:
