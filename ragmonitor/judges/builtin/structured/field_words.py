@@ -45,10 +45,14 @@ checkin: check_in|入住
 checkout: check_out|退房
 shuttle: 接送
 appointment: 需预约
-exclude: excluding
 remote: remotely
 battery: 电池
 color: colour|颜色
+many: lot_of
+without: lack|disabled|unavailable|prohibited|forbidden|banned|disallowed|missing|excluded|neither
+without: turn_off|switch_off|rather_than|instead_of|禁止|谢绝|关闭|停用
+unknown: unclear|unspecified|not_mention|no_mention|not_specify|not_list|not_provide|not_state
+unknown: not_know|未提及|没有提到|未说明|未知|不清楚|未注明
 """
 
 SAME: Final = {

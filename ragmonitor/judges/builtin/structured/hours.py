@@ -50,6 +50,11 @@ def days(text: str) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
     return [(found.span(), _days(found)) for found in _DAYS.finditer(text)]
 
 
+def days_of(text: str) -> tuple[int, ...]:
+    """Return the days of the week that a text names."""
+    return tuple(day for _, which in days(text) for day in which)
+
+
 def _days(found: re.Match[str]) -> tuple[int, ...]:
     if found["every"]:
         return tuple(range(1, 8))
