@@ -153,8 +153,8 @@ class Clause:
     def find_rows(self, table: FieldTable) -> set[Row]:
         """Find and return the rows that are named here. Their names hold no numbers."""
         for name, first, last in table.names.among(self.tokens):
-            if len(table.names.known[name]) <= MAX_SHARED:
-                self.rows.update(table.names.known[name])
+            if len(table.names[name]) <= MAX_SHARED:
+                self.rows.update(table.names[name])
                 self.numbers = [
                     n for n in self.numbers if n.at >= last.end or _span(n)[1] <= first.start
                 ]
@@ -394,7 +394,7 @@ class FieldReading:
         }
         said |= {str(number.key): _span(number) for number in clause.numbers}
         for value, span in said.items():
-            facts = values.known.get(value, ())
+            facts = values.get(value, ())
             if not 0 < len(facts) <= MAX_SHARED or span in self.supported:
                 continue
             if any(not clause.rows.isdisjoint(fact.rows) for fact in facts):

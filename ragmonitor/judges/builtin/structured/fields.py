@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
@@ -74,18 +74,17 @@ def phrase(text: str) -> str:
     return "|".join([token.key for token in tokens(in_ascii(text))])
 
 
-class Phrases(Generic[_What]):
+class Phrases(dict[str, list[_What]]):
     """Names or values, and what has them."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.known: dict[str, list[_What]] = defaultdict(list)
         self._first: set[str] = set()
 
-    def add(self, said: str, what: _What) -> None:
+    def add(self, said: str, what: Iterable[_What]) -> None:
         """Add what has a phrase; an empty one says nothing."""
         if said:
-            self.known[said].append(what)
+            self.setdefault(said, []).extend(what)
             self._first.add(said.partition("|")[0])
 
     def among(self, said: Sequence[Token]) -> Iterator[tuple[str, Token, Token]]:
@@ -94,7 +93,7 @@ class Phrases(Generic[_What]):
             joined = ""
             for last in said[at : at + MAX_PHRASE] if first.key in self._first else ():
                 joined = f"{joined}|{last.key}" if joined else last.key
-                if joined in self.known:
+                if joined in self:
                     yield joined, first, last
 
 
@@ -178,16 +177,13 @@ class Fact(NamedTuple):
     """The keys that lead to it."""
     cell: Scalar
     said: frozenset[str]
+    is_count: bool
+    """Whether it is the number of items of a list."""
 
     @property
     def value(self) -> Value:
         """What it reads as."""
         return value_of(self.cell)
-
-    @property
-    def is_count(self) -> bool:
-        """Whether it is the number of items of a list."""
-        return isinstance(self.cell, Count)
 
     @property
     def path(self) -> str:
@@ -218,6 +214,7 @@ class FieldTable:
         """The rows by their names."""
         self.schedules: dict[Row, hours.Schedule] = defaultdict(hours.Schedule)
         """The opening hours of rows."""
+        self._parts: Sequence[FieldTable] = [self]
 
     @classmethod
     def read(cls, records: Records) -> FieldTable:
@@ -228,10 +225,11 @@ class FieldTable:
             named = key_words(row.keys[-1]).said if row.keys else frozenset[str]()
             own = "" if row.is_listed else spaced("".join(row.keys[-1:]))
             for name in {phrase(name_of(row)), phrase(own)}:
-                table.names.add(name, row)
+                table.names.add(name, [row])
             for key, cell in row.cells:
                 said, every, days = key_words(key)
-                fact = Fact(rows, (*row.keys, key), cell, said or named or every)
+                speaking = said or named or every
+                fact = Fact(rows, (*row.keys, key), cell, speaking, isinstance(cell, Count))
                 if fact.said:
                     table.groups[fact.said].append(fact)
                 if days or "hour" in said or "hour" in every:
@@ -257,13 +255,13 @@ class FieldTable:
         if len(tables) == 1:
             return tables[0]
         whole = cls()
+        whole._parts = tables
         for table in tables:
             for said, facts in table.groups.items():
                 whole.groups[said] += facts
-            for name, rows in table.names.known.items():
-                for row in rows:
-                    whole.names.add(name, row)
-            whole.schedules.update(table.schedules)
+            for name, rows in table.names.items():
+                whole.names.add(name, rows)
+            whole.schedules |= table.schedules
         return whole
 
     @cached_property
@@ -277,19 +275,27 @@ class FieldTable:
 
     @cached_property
     def values(self) -> Phrases[Fact]:
-        """The fields by their values and numbers, where several are spoken of by the same words."""
+        """The fields by their values and numbers; none if no two have the same words."""
         found: Phrases[Fact] = Phrases()
-        for facts in self.groups.values():
-            for fact in facts if len(facts) > 1 else ():
-                for each in (fact.value.phrase, *fact.value.numbers) if not fact.is_count else ():
-                    found.add(each, fact)
+        if any(len(facts) > 1 for facts in self.groups.values()):
+            for part in self._parts:
+                for value, facts in part._own_values.items():
+                    found.add(value, facts)
+        return found
+
+    @cached_property
+    def _own_values(self) -> dict[str, list[Fact]]:
+        found: dict[str, list[Fact]] = defaultdict(list)
+        for fact in chain.from_iterable(self.groups.values()):
+            for each in (fact.value.phrase, *fact.value.numbers) if not fact.is_count else ():
+                found[each].append(fact)
         return found
 
     @cached_property
     def han(self) -> set[str]:
         """The Chinese words by which anything is spoken of."""
         values = [fact.value.phrase for facts in self.groups.values() for fact in facts]
-        every = (*self.by_word, *self.names.known, *values)
+        every = (*self.by_word, *self.names, *values)
         return {each for each in every if len(each) <= MAX_HAN and not each.isascii()}
 
     def schedules_of(self, named: Iterable[Row]) -> list[hours.Schedule]:

@@ -10,10 +10,11 @@ import csv
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import groupby
+from itertools import accumulate, groupby
+from operator import itemgetter, methodcaller
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.runtime.patterns import lazy_pattern
@@ -84,19 +85,22 @@ def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 _NUMBERED: Final = lazy_pattern(r"\W{0,2}\d")
+_QUOTED_KEY: Final = ('":', "':", '" :', "' :")
 _HAS_WORD: Final = lazy_pattern(r"[^\W\d_]")
 
 
 def records_of(chunk: str) -> Records | None:
     """Return the structured parts of a chunk; None for prose. Linear in its length."""
-    colons = chunk.count(":") + chunk.count("：")
+    holds = chunk.__contains__
+    lines, colons = chunk.count("\n"), chunk.count(":") + chunk.count("：")
     parts: list[Part] = []
-    if "{" in chunk or (colons > 2 and ('"' in chunk or "'" in chunk)):
+    if "{" in chunk or (colons > 2 and any(map(holds, _QUOTED_KEY))):
         parts = _bracketed(chunk)
     if not parts and "<" in chunk:
         parts = list(_html_tables(chunk))
-    has_commas = chunk.count("\n") > 1 and chunk.count(",") >= chunk.count("\n")
-    if not parts and (colons > 2 or "\t" in chunk or "|" in chunk or has_commas):
+    is_table = "\t" in chunk or "|" in chunk or 1 < lines <= chunk.count(",")
+    is_list = colons > 2 and (lines > 1 or ";" in chunk or "；" in chunk)
+    if not parts and (is_table or is_list):
         parts = _lines_of(chunk)
     if not parts:
         return None
@@ -219,60 +223,34 @@ def _html_tables(chunk: str) -> Iterator[Part]:
         yield *place.span(), _table(table)
 
 
-def _lines_of(chunk: str) -> list[Part]:
-    """Return the tables and the lists of keys and values that are written line by line."""
-    places = [line.span() for line in _LINE.finditer(chunk)]
-    texts = [chunk[start:end] for start, end in places]
-    parts: list[Part] = []
-    for read in (_ruled_tables, _tabbed, _commas, _pairs_in_a_line, _lists_of_pairs):
-        for first, last, value in list(read(texts)):
-            parts.append((places[first][0], places[last - 1][1], value))
-            texts[first:last] = [""] * (last - first)
-    return sorted(parts, key=lambda part: part[0])
+def _ruled(lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return where among lines with bars a table of Markdown begins, a rule below its head."""
+    for at in range(1, len(lines) - 1):
+        is_rule = "-" in lines[at] and set(lines[at]) <= set("|:- \t")
+        if is_rule and "|" in lines[at - 1].strip("| \t"):
+            rows = [line.strip(" \t|").split("|") for line in (lines[at - 1], *lines[at + 1 :])]
+            return at - 1, _table([[cell.strip(" \t*`") for cell in row] for row in rows])
+    return None
 
 
-_LINE: Final = lazy_pattern(r"[^\r\n]+")
+def _separated(sign: str, lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return the table of lines with a sign between cells; with commas it must hold figures."""
+    if len(lines) < 2 or max(map(len, lines)) > _MAX_LINE:
+        return None
+    table = list(csv.reader(lines, delimiter=sign))
+    head = {cell.strip() for cell in table[0]}
+    is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
+    is_table = is_named and {len(row) for row in table} == {len(head)}
+    has_data = sign == "\t" or (len(table) > 2 and _has_figures(table))
+    return (0, _table(table)) if is_table and has_data else None
 
 
-def _ruled_tables(texts: Sequence[str]) -> Iterator[Part]:
-    """Yield the tables of Markdown, by their lines: the second is a rule."""
-    for lines in _runs(["|" in text for text in texts]):
-        for at in lines[1:]:
-            is_rule = "-" in texts[at] and set(texts[at]) <= set("|:- \t")
-            if is_rule and at < lines[-1] and "|" in texts[at - 1].strip("| \t"):
-                rows = [
-                    [cell.strip(" \t*`") for cell in texts[line].strip(" \t|").split("|")]
-                    for line in (at - 1, *range(at + 1, lines[-1] + 1))
-                ]
-                yield at - 1, lines[-1] + 1, _table(rows)
-                break
+def _commas(line: str) -> int:
+    """Return how many commas separate cells; in quotes none does."""
+    return (_QUOTED.sub("", line) if '"' in line else line).count(",")
 
 
-def _separated_tables(sign: str, texts: Sequence[str]) -> Iterator[Part]:
-    """Yield the tables with a sign between cells; if it is a comma, figures must stand below."""
-    rows: list[list[str]] = [[] for _ in texts]
-    for at, text in enumerate(texts):
-        if sign in text and len(text) <= _MAX_LINE:
-            rows[at] = next(csv.reader([text], delimiter=sign))
-    for lines in _runs([max(len(row), 1) - 1 for row in rows]):
-        table = rows[lines[0] : lines[-1] + 1]
-        head = {cell.strip() for cell in table[0]}
-        is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
-        is_table = len(table) > 1 and is_named and len(head) == len(table[0])
-        if is_table and (sign == "\t" or (len(table) > 2 and _has_figures(table))):
-            yield lines[0], lines[-1] + 1, _table(table)
-
-
-_tabbed: Final = partial(_separated_tables, "\t")
-_commas: Final = partial(_separated_tables, ",")
-
-
-def _runs(kinds: Sequence[int]) -> Iterator[range]:
-    """Yield each run of lines of the same kind, but for 0."""
-    for kind, run in groupby(range(len(kinds)), key=kinds.__getitem__):
-        lines = list(run)
-        if kind:
-            yield range(lines[0], lines[-1] + 1)
+_QUOTED: Final = lazy_pattern('"[^"]*+"')
 
 
 # --- keys and values ----------------------------------------------------------------------------
@@ -305,27 +283,29 @@ def _pair(text: str) -> Pair | None:
     return Pair(len(found["indent"]), found["key"].strip(), value)
 
 
-def _pairs_in_a_line(texts: Sequence[str]) -> Iterator[Part]:
-    """Yield the lines of several keys and values."""
-    for at, text in enumerate(texts):
-        parts = [part.strip() for part in _INLINE.split(text) if part.strip()]
-        pairs = [
-            pair for pair in map(_pair, parts) if pair and pair.key and 0 < len(pair.value) <= 40
-        ]
-        if 2 < len(pairs) == len(parts):
-            yield at, at + 1, _objects(pairs)
+def _pairs_of(line: str) -> list[Pair]:
+    """Return the keys and values of a line that holds three or more and nothing else."""
+    if line.count(":") + line.count("：") < 3:
+        return []
+    parts = [part.strip() for part in _INLINE.split(line) if part.strip()]
+    pairs = [pair for pair in map(_pair, parts) if pair and pair.key and 0 < len(pair.value) <= 40]
+    return pairs if 2 < len(pairs) == len(parts) else []
 
 
-def _lists_of_pairs(texts: Sequence[str]) -> Iterator[Part]:
-    """Yield the lists of keys and values, a line each."""
-    pairs = [_pair(text) for text in texts]
-    for lines in _runs([pair is not None for pair in pairs]):
-        found = [pair for pair in pairs[lines[0] : lines[-1] + 1] if pair]
-        while found and not found[0].key:
-            del found[0]
-        statements = sum(pair.value[-1:] in _ENDS or len(pair.value) > 60 for pair in found)
-        if sum(bool(pair.key) for pair in found) >= 3 and 3 * statements <= len(found):
-            yield lines[-1] + 1 - len(found), lines[-1] + 1, _objects(found)
+def _inline(lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return the objects of lines of several keys and values each."""
+    found = [_objects(_pairs_of(line)) for line in lines]
+    return 0, found if len(found) > 1 else found[0]
+
+
+def _listed(lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return what a list of keys and values says, a line each, if they are no statements."""
+    pairs = [pair for pair in map(_pair, lines) if pair]
+    first = next((at for at, pair in enumerate(pairs) if pair.key), len(pairs))
+    pairs = pairs[first:]
+    statements = sum(pair.value[-1:] in _ENDS or len(pair.value) > 60 for pair in pairs)
+    is_list = sum(bool(pair.key) for pair in pairs) >= 3 and 3 * statements <= len(pairs)
+    return (first, _objects(pairs)) if is_list else None
 
 
 def _objects(lines: Sequence[Pair]) -> Any:
@@ -354,6 +334,39 @@ def _objects(lines: Sequence[Pair]) -> Any:
         if value:
             objects[-1][name] = value
     return objects if len(objects) > 1 else objects[0]
+
+
+# --- line by line -------------------------------------------------------------------------------
+
+_Form = tuple[str, Callable[[str], object], Callable[[Sequence[str]], tuple[int, Any] | None]]
+_FORMS: Final[Sequence[_Form]] = (
+    ("|", methodcaller("__contains__", "|"), _ruled),
+    ("\t", methodcaller("count", "\t"), partial(_separated, "\t")),
+    (",", _commas, partial(_separated, ",")),
+    (":：", lambda line: bool(_pairs_of(line)), _inline),
+    (":：", lambda line: _pair(line) is not None, _listed),
+)
+"""Each form's signs, of which a chunk holds one; what lines of one table share; how it is read."""
+
+
+def _lines_of(chunk: str) -> list[Part]:
+    """Return the tables and the lists of keys and values that are written line by line."""
+    lines = chunk.replace("\r", " ").split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    places = [(at, at + len(line)) for at, line in zip(starts, lines, strict=False) if line]
+    texts = [line for line in lines if line]
+    parts: list[Part] = []
+    for signs, kind_of, read in _FORMS:
+        kinds = map(kind_of, texts) if any(sign in chunk for sign in signs) else ()
+        last = 0
+        for kind, run in groupby(kinds):
+            first, last = last, last + len(list(run))
+            found = read(texts[first:last]) if kind else None
+            if found:
+                first += found[0]
+                parts.append((places[first][0], places[last - 1][1], found[1]))
+                texts[first:last] = [""] * (last - first)
+    return sorted(parts, key=itemgetter(0))
 
 
 # --- as sentences -------------------------------------------------------------------------------
