@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ragmonitor.judges.builtin.stems import stems
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
 from ragmonitor.judges.builtin.structured.fields import (
-    HAN_RUN,
     MAX_COMPARED,
     MAX_HAN,
     MAX_SHARED,
@@ -73,34 +72,22 @@ _OFFERED: Final = frozenset(
 """Values that say that there is something at all."""
 
 
-_DERIVED: Final[dict[str, tuple[Callable[[list[float]], float], re.Pattern[str]]]] = {
-    "average": (fmean, lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)")),
-    "total": (
-        sum,
-        lazy_pattern(r"(?i:\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"),
-    ),
-    "highest": (
-        max,
-        lazy_pattern(
-            r"(?i:\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
-            "|最(?:高|大|多|贵|长|重))"
-        ),
-    ),
-    "lowest": (
-        min,
-        lazy_pattern(
-            r"(?i:\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
-            "|最(?:低|小|少|便宜|短|轻))"
-        ),
-    ),
-}
-"""The figures of several rows: how each is reckoned, and the words for it."""
+_DERIVED: Final = lazy_pattern(
+    r"(?i:(?P<average>\b(?:averages?|averaging|mean)\b|平均)"
+    r"|(?P<total>\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"
+    r"|(?P<highest>\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
+    "|最(?:高|大|多|贵|长|重))"
+    r"|(?P<lowest>\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
+    "|最(?:低|小|少|便宜|短|轻)))"
+)
+"""Words for the figures of several rows."""
+_RECKONED: Final[dict[str | None, Callable[[list[float]], float]]]
+_RECKONED = {"average": fmean, "total": sum, "highest": max, "lowest": min}
 _EXTREMES: Final = ("highest", "lowest")
-
-
 SILENT, CONTRADICTS, UNKNOWN, SUPPORTS = range(4)
 """What a field says of a mention, the strongest last; it is unknown if the field has no value."""
 Span = tuple[int, int]
+_Item = TypeVar("_Item", Token, Term)
 
 
 class Finding(NamedTuple):
@@ -165,10 +152,10 @@ class Clause:
     def find_mentions(self, everywhere: frozenset[str], table: FieldTable) -> None:
         """Find the fields of which a word stands here, and all in the whole sentence."""
         groups: dict[Group, None] = {}
-        for key in self.keys:
-            own = table.by_word.get(key, ())
-            if len(own) <= MAX_SHARED:
-                groups |= {group: None for group in own if group <= everywhere}
+        for token in self.tokens:
+            own = table.by_word.get(token.key)
+            if own and len(own) <= MAX_SHARED:
+                groups |= dict.fromkeys(group for group in own if group <= everywhere)
         if len(groups) > MAX_PER_CLAUSE:
             return
         for group in groups:
@@ -200,23 +187,33 @@ class Clause:
         return self.tokens[first].start, self.tokens[first + value.count("|")].end
 
 
+_START: Final = attrgetter("start")
+_AT: Final = attrgetter("at")
+
+
+def _parts(
+    items: Sequence[_Item], places: Sequence[int], at: Callable[[_Item], int]
+) -> list[Sequence[_Item]]:
+    """Return what stands between some places."""
+    cuts = [bisect_left(items, place, key=at) for place in places]
+    return [items[begin:end] for begin, end in pairwise([0, *cuts, len(items)])]
+
+
 def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clause]:
     """Return the clauses of a sentence, with what they mention.
 
     Rows that are named in any of them go for those that name none.
     """
     found = tokens(text)
-    if HAN_RUN.search(text):
-        found = sorted([*found, *_chinese_tokens(text, table)], key=attrgetter("start"))
+    if not text.isascii():
+        found = sorted([*found, *_chinese_tokens(text, table)], key=_START)
     everywhere = frozenset([token.key for token in found])
-    has_border = "," in text or ";" in text or not text.isascii()
-    borders = has_border or not everywhere.isdisjoint(_JOINING)
-    places = [border.start() for border in _BORDER.finditer(text)] if borders else []
-    clauses: list[Clause] = []
-    for span in pairwise([0, *places, len(text)]):
-        first, last = (bisect_left(found, at, key=attrgetter("start")) for at in span)
-        begin, end = (bisect_left(content, at, key=attrgetter("at")) for at in span)
-        clauses.append(Clause(text, span, found[first:last], content[begin:end]))
+    places: list[int] = []
+    if "," in text or ";" in text or not (text.isascii() and everywhere.isdisjoint(_JOINING)):
+        places = [border.start() for border in _BORDER.finditer(text)]
+    spans = pairwise([0, *places, len(text)])
+    parts = zip(spans, _parts(found, places, _START), _parts(content, places, _AT), strict=True)
+    clauses = [Clause(text, *part) for part in parts]
     named = set[Row]().union(*[clause.find_rows(table) for clause in clauses])
     for clause in clauses:
         if len(named) <= MAX_SHARED:
@@ -227,11 +224,11 @@ def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clau
 
 def _chinese_tokens(text: str, table: FieldTable) -> Iterator[Token]:
     """Yield the words of a Chinese text by which any field is spoken of."""
-    for run in HAN_RUN.finditer(text):
-        for at in range(run.start(), run.end()):
-            for size in range(2, min(MAX_HAN, len(text) - at) + 1):
-                word = text[at : at + size].lower()
-                for known in {word if word in table.han else "", words.SAME.get(word, "")} - {""}:
+    for at in [at for at, sign in enumerate(text) if sign in table.han]:
+        for size in range(2, min(MAX_HAN, len(text) - at) + 1):
+            word = text[at : at + size].lower()
+            if word in table.han:
+                for known in {word, words.SAME.get(word, word)}:
                     yield Token(known, at, at + size)
 
 
@@ -353,14 +350,13 @@ class FieldReading:
         columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
         for fact in facts:
             columns["#" * fact.is_count, *fact.column].append(fact)
-        derived = next(
-            (name for name, (_, sign) in _DERIVED.items() if sign.search(clause.own)), ""
-        )
+        sign = _DERIVED.search(clause.own)
+        derived = sign.lastgroup if sign else None
         figures: list[tuple[int, str, float]] = []
         """How many words speak of each, its label and its value."""
         for column, alike in columns.items():
             if derived and len(alike) > 1:
-                value = _DERIVED[derived][0]([amount(fact.value.numbers[0]) for fact in alike])
+                value = _RECKONED[derived]([amount(fact.value.numbers[0]) for fact in alike])
                 figures.append((0, f"{derived} of {'.'.join(column[1:])}: {value:.6g}", value))
             elif derived not in _EXTREMES:
                 figures += [
@@ -373,17 +369,16 @@ class FieldReading:
 
     def _read_extremes(self, clause: Clause) -> None:
         """Find a row that is said to have the most or the least of something, and has not."""
-        for name in _EXTREMES if clause.mentions and not clause.numbers else ():
-            extreme, sign = _DERIVED[name]
-            word = sign.search(clause.own)
-            for mention in clause.mentions if word else ():
-                group = self._table.groups[mention.group][:MAX_COMPARED]
-                facts = [f for f in group if len(f.value.numbers) == 1 and not f.is_count]
-                own = [fact for fact in facts if not clause.rows.isdisjoint(fact.rows)]
-                figures = [amount(fact.value.numbers[0]) for fact in facts]
-                best = extreme(figures) if figures else 0.0
-                if word and len(facts) > len(own) == 1 and amount(own[0].value.numbers[0]) != best:
-                    place = clause.start + word.start(), clause.start + word.end()
+        sign = _DERIVED.search(clause.own) if clause.mentions and not clause.numbers else None
+        for mention in clause.mentions if sign and sign.lastgroup in _EXTREMES else ():
+            group = self._table.groups[mention.group][:MAX_COMPARED]
+            facts = [f for f in group if len(f.value.numbers) == 1 and not f.is_count]
+            own = [fact for fact in facts if not clause.rows.isdisjoint(fact.rows)]
+            figures = [amount(fact.value.numbers[0]) for fact in facts]
+            if sign and len(facts) > len(own) == 1:
+                best = _RECKONED[sign.lastgroup](figures)
+                if amount(own[0].value.numbers[0]) != best:
+                    place = clause.start + sign.start(), clause.start + sign.end()
                     self.findings.append(Finding(*place, own[0].label, True))
 
     def _read_values_of_others(self, clause: Clause) -> None:

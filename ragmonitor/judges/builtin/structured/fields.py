@@ -49,19 +49,23 @@ def _key_of(word: str) -> str:
     return stem(word[:40].lower()) if word[0] > "9" else word.replace(",", "")
 
 
+_FIRST: Final = {name.partition("_")[0] for name in words.SAME if "_" in name}
+"""Words that name something together with the next one."""
+
+
 def tokens(text: str) -> list[Token]:
     """Return the words and figures of a text, those that name the same as one; none of Chinese."""
     found: list[Token] = []
-    before = ""
     same = words.SAME.get
+    before = ""
     for match in _WORD.finditer(text):
         key = _key_of(match[0])
-        joined = same(f"{before}_{key}")
+        joined = same(f"{before}_{key}") if before in _FIRST else None
         if joined and match.start() - found[-1].end <= 1:
             found[-1] = Token(joined, found[-1].start, match.end())
             before = joined
         else:
-            found.append(Token(same(key, key), *match.span()))
+            found.append(Token(same(key, key), match.start(), match.end()))
             before = key
     return found
 
@@ -293,10 +297,11 @@ class FieldTable:
 
     @cached_property
     def han(self) -> set[str]:
-        """The Chinese words by which anything is spoken of."""
+        """The Chinese words by which anything is spoken of, and their first characters."""
         values = [fact.value.phrase for facts in self.groups.values() for fact in facts]
-        every = (*self.by_word, *self.names, *values)
-        return {each for each in every if len(each) <= MAX_HAN and not each.isascii()}
+        every = (*self.by_word, *self.names, *values, *words.SAME)
+        said = [each for each in every if len(each) <= MAX_HAN and not each.isascii()]
+        return {*said, *(each[0] for each in said)}
 
     def schedules_of(self, named: Iterable[Row]) -> list[hours.Schedule]:
         """Return the opening hours of the rows that are named; all if none of theirs is."""
