@@ -16,29 +16,26 @@ from operator import attrgetter
 from statistics import fmean
 from typing import Final, NamedTuple, TypeVar
 
-from ragmonitor.judges.builtin.stems import stems
 from ragmonitor.judges.builtin.structured import field_words as words
-from ragmonitor.judges.builtin.structured import hours
-from ragmonitor.judges.builtin.structured.fields import (
-    MAX_COMPARED,
-    MAX_HAN,
-    MAX_SHARED,
-    Fact,
-    FieldTable,
-    Group,
-    Token,
-    Value,
-    amount,
-    numbers_of,
-    phrase,
-    tokens,
-)
+from ragmonitor.judges.builtin.structured import fields, hours
+from ragmonitor.judges.builtin.structured.fields import Fact, FieldTable, Group, phrase, tokens
 from ragmonitor.judges.builtin.structured.formats import Row
+from ragmonitor.judges.builtin.structured.hours import (
+    CONTRADICTS,
+    SILENT,
+    SUPPORTS,
+    UNKNOWN,
+    Token,
+    token_of,
+)
 from ragmonitor.judges.builtin.terms import Term
 from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_PER_CLAUSE: Final = 24
 """Numbers or fields of one clause; of more, none is read."""
+MAX_SHARED: Final = 16
+"""Fields or rows that share a word or a name; more of them are not told apart, and not read."""
+MAX_COMPARED: Final = 256
 _BORDER: Final = lazy_pattern(
     r"[;；。，]|(?:,\s{0,3})?\b(?:but|however|although|though|while|whereas|rather than"
     r"|instead of)\b|,\s{1,3}(?:yet|with)\b"
@@ -48,44 +45,20 @@ _BORDER: Final = lazy_pattern(
     rf"|{hours.DAY}[^.;,]{{0,24}}?\d|\d{{1,2}}(?::\d\d)?\s?[ap]\.?m\b|\d{{1,2}}:\d\d)",
     re.IGNORECASE,
 )
-_JOINING: Final = stems("but however although though while whereas and") | {"without"}
-"""Keys of words at which a clause may begin: to look for them is quicker."""
-_OFFERS: Final = lazy_pattern(
-    r"\b(?:has|have|had|with|offers?|provides?|includes?|features?|allows?|accepts?|available"
-    r"|supports?|there (?:is|are)|enjoy|relax|use|welcome|comes?|serves?|takes?|provided|offered)\b"
-    r"|有|提供|支持|可|设|带|含",
-    re.IGNORECASE,
-)
 _IS: Final = lazy_pattern(
     r"\s{0,3}(?:(?:is|are|was|were|:|=)\s{1,3}(?:(?:the|a|an|very|quite|now|currently|set|to)"
     r"\s{1,3}){0,3}(?P<word>[^\W\d_]+)|(?:为|是|：)(?P<han>[\u3400-\u9fff]{2,8}))"
 )
-_LIMITS: Final = lazy_pattern(
-    r"(?i:\b(?:than|compared|versus|about|around|roughly|nearly|almost|approximately|over|under"
-    r"|at least|at most|above|below|exceeding|up to)\b|[~比约近]|左右|超过|至少|不低于|不到|低于"
-    "|最多)"
-)
-"""What follows is compared, no value: its numbers are not looked for."""
+_HAN_LIMITS: Final = lazy_pattern("[~比约近]|左右|超过|至少|不低于|不到|低于|最多")
 _OFFERED: Final = frozenset(
     map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))
 )
 """Values that say that there is something at all."""
 
 
-_DERIVED: Final = lazy_pattern(
-    r"(?i:(?P<average>\b(?:averages?|averaging|mean)\b|平均)"
-    r"|(?P<total>\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"
-    r"|(?P<highest>\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
-    "|最(?:高|大|多|贵|长|重))"
-    r"|(?P<lowest>\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
-    "|最(?:低|小|少|便宜|短|轻)))"
-)
-"""Words for the figures of several rows."""
-_RECKONED: Final[dict[str | None, Callable[[list[float]], float]]]
-_RECKONED = {"average": fmean, "total": sum, "highest": max, "lowest": min}
-_EXTREMES: Final = ("highest", "lowest")
-SILENT, CONTRADICTS, UNKNOWN, SUPPORTS = range(4)
-"""What a field says of a mention, the strongest last; it is unknown if the field has no value."""
+_Reckon = Callable[[list[float]], float]
+_RECKONED: dict[str, _Reckon] = {"average": fmean, "total": sum, "highest": max, "lowest": min}
+"""How the figures of several rows are reckoned."""
 Span = tuple[int, int]
 _Item = TypeVar("_Item", Token, Term)
 
@@ -111,10 +84,6 @@ class Mention(NamedTuple):
     """Those of the rows that are named."""
 
 
-def _span(term: Term) -> Span:
-    return term.at, term.at + len(term.surface)
-
-
 class Clause:
     """One clause of a sentence, and what is said in it."""
 
@@ -128,9 +97,8 @@ class Clause:
         self.tokens = said
         self.keys = {token.key for token in said}
         self.times = hours.times(content)
-        self.numbers = numbers_of(text, content)
-        self.signs = [_span(term) for term in content if term.kind == "negation"]
-        """Where signs of negation begin and end."""
+        self.numbers = fields.numbers_of(text, content)
+        self.signs = [token_of(term) for term in content if term.kind == "negation"]
         self.is_unknown = "unknown" in self.keys
         """Whether it says that something is not known."""
         self.rows: set[Row] = set()
@@ -138,57 +106,61 @@ class Clause:
         self.mentions: list[Mention] = []
 
     def find_rows(self, table: FieldTable) -> set[Row]:
-        """Find and return the rows that are named here. Their names hold no numbers."""
-        for name, first, last in table.names.among(self.tokens):
-            if len(table.names[name]) <= MAX_SHARED:
-                self.rows.update(table.names[name])
+        """Find and return the rows that are named here; their names hold none of its numbers."""
+        for name in table.names.among(self.tokens):
+            if len(table.names[name.key]) <= MAX_SHARED:
+                self.rows.update(table.names[name.key])
                 self.numbers = [
-                    n for n in self.numbers if n.at >= last.end or _span(n)[1] <= first.start
+                    n for n in self.numbers if n.start >= name.end or n.end <= name.start
                 ]
-        if len(self.numbers) > MAX_PER_CLAUSE:
-            self.numbers = []
+        self.numbers = self.numbers if len(self.numbers) <= MAX_PER_CLAUSE else []
         return self.rows
 
-    def find_mentions(self, everywhere: frozenset[str], table: FieldTable) -> None:
+    def find_mentions(self, everywhere: Group, table: FieldTable) -> None:
         """Find the fields of which a word stands here, and all in the whole sentence."""
         groups: dict[Group, None] = {}
         for token in self.tokens:
-            own = table.by_word.get(token.key)
-            if own and len(own) <= MAX_SHARED:
-                groups |= dict.fromkeys(group for group in own if group <= everywhere)
-        if len(groups) > MAX_PER_CLAUSE:
-            return
-        for group in groups:
+            spoken = table.by_word.get(token.key, ())
+            for group in spoken if len(spoken) <= MAX_SHARED else ():
+                if group <= everywhere:
+                    groups[group] = None
+        found: list[Mention] = []
+        whole: list[set[Token]] = []
+        for group in groups if len(groups) <= MAX_PER_CLAUSE else ():
             at = [token for token in self.tokens if token.key in group]
-            self.mentions.append(Mention(group, at, table.of(group, self.rows)))
-        whole = [
-            {*at}
-            for _, at, _ in self.mentions
-            if not any(at[0].start <= number.at < at[-1].start for number in self.numbers)
-        ]
-        self.mentions = [m for m in self.mentions if not any({*m.at} < other for other in whole)]
+            found.append(Mention(group, at, table.of(group, self.rows)))
+            if not any(at[0].start <= number.start < at[-1].start for number in self.numbers):
+                whole.append({*at})
+        self.mentions = [m for m in found if not any({*m.at} < other for other in whole)]
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
         """Return whether the clause denies what some of its words speak of, or anything."""
-        signs = [s for s in self.signs if not any(t.start <= s[0] < t.end for t in at)]
+        signs = [s for s in self.signs if not any(t.start <= s.start < t.end for t in at)]
         for other in self.mentions if at and signs else ():
             first = other.at[0].start
             if set(other.at).isdisjoint(at):  # `not near the harbour` denies that alone
-                signs = [sign for sign in signs if not 0 <= first - sign[1] <= 8]
+                signs = [sign for sign in signs if not 0 <= first - sign.end <= 8]
         return bool(signs) != ("without" in self.keys)
 
     def find(self, value: str) -> Span | None:
         """Return where a phrase stands."""
-        joined = "|".join(["", *[token.key for token in self.tokens], ""])
-        at = joined.find(f"|{value}|") if value else -1
+        joined = "|".join(["", *[token.key for token in self.tokens], ""]) if value else ""
+        at = joined.find(f"|{value}|")
         if at < 0:
             return None
         first = joined.count("|", 0, at)
         return self.tokens[first].start, self.tokens[first + value.count("|")].end
 
+    def derived(self) -> Token | None:
+        """Return what is said of several rows together (`average`), and where."""
+        for token in self.tokens:
+            name = words.DERIVED.get(self.text[token.start : token.end].lower())
+            if name:
+                return token._replace(key=name)
+        return None
+
 
 _START: Final = attrgetter("start")
-_AT: Final = attrgetter("at")
 
 
 def _parts(
@@ -209,11 +181,12 @@ def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clau
         found = sorted([*found, *_chinese_tokens(text, table)], key=_START)
     everywhere = frozenset([token.key for token in found])
     places: list[int] = []
-    if "," in text or ";" in text or not (text.isascii() and everywhere.isdisjoint(_JOINING)):
+    if "," in text or ";" in text or not (text.isascii() and everywhere.isdisjoint(words.JOINING)):
         places = [border.start() for border in _BORDER.finditer(text)]
+    said = _parts(found, places, _START)
+    parts = _parts(content, places, attrgetter("at"))
     spans = pairwise([0, *places, len(text)])
-    parts = zip(spans, _parts(found, places, _START), _parts(content, places, _AT), strict=True)
-    clauses = [Clause(text, *part) for part in parts]
+    clauses = [Clause(text, *each) for each in zip(spans, said, parts, strict=True)]
     named = set[Row]().union(*[clause.find_rows(table) for clause in clauses])
     for clause in clauses:
         if len(named) <= MAX_SHARED:
@@ -225,7 +198,7 @@ def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clau
 def _chinese_tokens(text: str, table: FieldTable) -> Iterator[Token]:
     """Yield the words of a Chinese text by which any field is spoken of."""
     for at in [at for at, sign in enumerate(text) if sign in table.han]:
-        for size in range(2, min(MAX_HAN, len(text) - at) + 1):
+        for size in range(2, min(fields.MAX_HAN, len(text) - at) + 1):
             word = text[at : at + size].lower()
             if word in table.han:
                 for known in {word, words.SAME.get(word, word)}:
@@ -245,15 +218,15 @@ class FieldReading:
                 self._read_schedules(clause)
             for mention in clause.mentions:
                 self._read_mention(clause, mention)
-            if clause.numbers and clause.mentions and not _LIMITS.search(clause.own):
+            is_limit = not clause.keys.isdisjoint(words.LIMITS) or _HAN_LIMITS.search(clause.own)
+            if clause.numbers and not is_limit:
                 self._read_numbers(clause)
             if clause.rows and not self.findings and not clause.is_negated():
                 self._read_extremes(clause)
                 self._read_values_of_others(clause)
         if self.supported:  # so are the words that only carry what a field says
-            self.supported.update(
-                [_span(t) for t in content if t.key in words.FRAMES or t.kind == "negation"]
-            )
+            carried = [t for t in content if t.key in words.FRAMES or t.kind == "negation"]
+            self.supported.update([token_of(term)[1:] for term in carried])
             for frame in words.HAN_FRAMES if not text.isascii() else ():
                 at = text.find(frame)
                 if at >= 0:
@@ -284,37 +257,36 @@ class FieldReading:
         is_negated = clause.is_negated(mention.at)
         outcomes: list[tuple[int, str]] = []
         borne: list[Span] = []
-        known: list[Term] = []
+        known: list[Token] = []
         for fact in mention.facts:
-            value = fact.value
-            place = clause.find(value.phrase)
-            outcome = _outcome(clause, mention, value, place, is_negated=is_negated)
-            label = fact.label if outcome in {CONTRADICTS, UNKNOWN} else ""
-            outcomes.append((outcome, label))
+            place = clause.find(fact.value.phrase)
+            outcome = _outcome(clause, mention, fact, place, is_negated=is_negated)
+            outcomes.append((outcome, fact.label if outcome in {CONTRADICTS, UNKNOWN} else ""))
             borne += [place] if place else []
-            known += value.times
+            known += fact.value.times
         places = [(mention.at[0].start, mention.at[-1].end)]
         if known and clause.times:
             right = [time for time in clause.times if any(hours.is_same(time, k) for k in known)]
-            places = [*map(_span, right or clause.times)]
+            places = [time[1:] for time in right or clause.times]
         self._add(outcomes, places, borne)
 
     def _read_schedules(self, clause: Clause) -> None:
         """Compare what a clause says of opening hours with those of the rows that it may mean."""
         schedules = self._table.schedules_of(clause.rows)
-        if len(schedules) > MAX_SHARED:
-            return
         sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
         says_closed = bool(hours.CLOSED.search(clause.own))
+        if not (says_closed or sides or hours.SAYS_OPEN.search(clause.own)):
+            return
         which = hours.days(clause.own)
         asked = which or (hours.days(clause.text[:400]) if sides else [])
-        if not (says_closed or (sides and asked) or hours.SAYS_OPEN.search(clause.own)):
+        is_said = says_closed or asked or hours.SAYS_OPEN.search(clause.own)
+        if not is_said or len(schedules) > MAX_SHARED:
             return
         days = [day for _, each in asked for day in each]
         says_closed = (says_closed and not sides) != clause.is_negated()
-        outcomes = [_of_hours(each, days, sides, says_closed=says_closed) for each in schedules]
+        outcomes = [each.compared(days, sides, says_closed=says_closed) for each in schedules]
         places = [(clause.start + start, clause.start + end) for (start, end), _ in which]
-        places += map(_span, clause.times)
+        places += [time[1:] for time in clause.times]
         self._add(outcomes, places or [(clause.start, clause.end)])
 
     def _read_numbers(self, clause: Clause) -> None:
@@ -325,13 +297,13 @@ class FieldReading:
             if any(fact.value.numbers for fact in mention.facts)
             for token in mention.at
         }
-        used: set[Token | Term] = set()
+        used: set[Token] = set()
         near = sorted((_gap(n, t), n, t) for n in clause.numbers for t in counted)
         for gap, number, token in near:
             if number in used or token in used or gap > 48:
                 continue
             mentions = [mention for mention in clause.mentions if token in mention.at]
-            is_behind = gap <= 24 and token.start > number.at  # `three reviews`
+            is_behind = gap <= 24 and token.start > number.start  # `three reviews`
             facts = [
                 fact
                 for mention in mentions
@@ -340,54 +312,52 @@ class FieldReading:
             ]
             if facts:
                 used |= {number, token}
-                spans = [(each.start, each.end) for mention in mentions for each in mention.at]
+                spans = [each[1:] for mention in mentions for each in mention.at]
                 self._compare(clause, number, facts, spans)
 
     def _compare(
-        self, clause: Clause, number: Term, facts: Sequence[Fact], spans: Sequence[Span]
+        self, clause: Clause, number: Token, facts: Sequence[Fact], spans: Sequence[Span]
     ) -> None:
         """Compare a number with fields or, of several rows, with what is said of them all."""
         columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
         for fact in facts:
             columns["#" * fact.is_count, *fact.column].append(fact)
-        sign = _DERIVED.search(clause.own)
-        derived = sign.lastgroup if sign else None
+        derived = clause.derived()
         figures: list[tuple[int, str, float]] = []
         """How many words speak of each, its label and its value."""
         for column, alike in columns.items():
             if derived and len(alike) > 1:
-                value = _RECKONED[derived]([amount(fact.value.numbers[0]) for fact in alike])
-                figures.append((0, f"{derived} of {'.'.join(column[1:])}: {value:.6g}", value))
-            elif derived not in _EXTREMES:
+                value = _RECKONED[derived.key]([fields.amount(f.value.numbers[0]) for f in alike])
+                label = f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}"
+                figures.append((0, label, value))
+            elif not derived or derived.key in {"average", "total"}:
                 figures += [
-                    (len(f.said), f.label, amount(n)) for f in alike for n in f.value.numbers
+                    (len(fact.said), fact.label, fields.amount(key))
+                    for fact in alike
+                    for key in fact.value.numbers
                 ]
-        if any(_is_value(str(number.key), value) for _, _, value in figures):
-            self.supported.update([_span(number), *spans])
+        if any(_is_value(number.key, value) for _, _, value in figures):
+            self.supported.update([number[1:], *spans])
         elif figures:
-            self.findings.append(Finding(*_span(number), min(figures)[1], True))
+            self.findings.append(Finding(*number[1:], min(figures)[1], True))
 
     def _read_extremes(self, clause: Clause) -> None:
         """Find a row that is said to have the most or the least of something, and has not."""
-        sign = _DERIVED.search(clause.own) if clause.mentions and not clause.numbers else None
-        for mention in clause.mentions if sign and sign.lastgroup in _EXTREMES else ():
+        said = clause.derived() if clause.mentions and not clause.numbers else None
+        for mention in clause.mentions if said and said.key in {"highest", "lowest"} else ():
             group = self._table.groups[mention.group][:MAX_COMPARED]
             facts = [f for f in group if len(f.value.numbers) == 1 and not f.is_count]
             own = [fact for fact in facts if not clause.rows.isdisjoint(fact.rows)]
-            figures = [amount(fact.value.numbers[0]) for fact in facts]
-            if sign and len(facts) > len(own) == 1:
-                best = _RECKONED[sign.lastgroup](figures)
-                if amount(own[0].value.numbers[0]) != best:
-                    place = clause.start + sign.start(), clause.start + sign.end()
-                    self.findings.append(Finding(*place, own[0].label, True))
+            figures = [fields.amount(fact.value.numbers[0]) for fact in facts]
+            if said and len(facts) > len(own) == 1:
+                best = _RECKONED[said.key](figures)
+                if fields.amount(own[0].value.numbers[0]) != best:
+                    self.findings.append(Finding(*said[1:], own[0].label, True))
 
     def _read_values_of_others(self, clause: Clause) -> None:
         """Find a value that another row has, and not the one that is named."""
         values = self._table.values
-        said = {
-            value: (first.start, last.end) for value, first, last in values.among(clause.tokens)
-        }
-        said |= {str(number.key): _span(number) for number in clause.numbers}
+        said = {each.key: each[1:] for each in (*values.among(clause.tokens), *clause.numbers)}
         for value, span in said.items():
             facts = values.get(value, ())
             if not 0 < len(facts) <= MAX_SHARED or span in self.supported:
@@ -406,13 +376,15 @@ class FieldReading:
 
 
 def _outcome(
-    clause: Clause, mention: Mention, value: Value, place: Span | None, *, is_negated: bool
+    clause: Clause, mention: Mention, fact: Fact, place: Span | None, *, is_negated: bool
 ) -> int:
-    """Return what a value, which may stand in a clause, says of what is mentioned there."""
+    """Return what a field, whose value may stand in a clause, says of its mention there."""
+    value = fact.value
     if clause.is_unknown:
         return SUPPORTS if value.is_null else SILENT
     if value.is_null:
-        return UNKNOWN if not clause.numbers and _OFFERS.search(clause.own) else SILENT
+        is_asked = not clause.own.isascii() or not clause.keys.isdisjoint(words.OFFERS)
+        return UNKNOWN if is_asked and not clause.numbers else SILENT
     if value.truth is not None:
         return SUPPORTS if value.truth != is_negated else CONTRADICTS
     if value.times and clause.times:
@@ -433,33 +405,13 @@ def _outcome(
     return CONTRADICTS if is_other else SILENT
 
 
-def _of_hours(
-    schedule: hours.Schedule,
-    asked: Sequence[int],
-    sides: Sequence[hours.Side],
-    *,
-    says_closed: bool,
-) -> tuple[int, str]:
-    """Return whether a schedule agrees with what is said of some days, and its field."""
-    days = asked or [*schedule.hours]
-    missing = [day for day in days if schedule.hours.get(day) is None]
-    known = [day for day in days if day not in missing]
-    wrong = [day for day in known if not schedule.agrees(day, sides, says_closed=says_closed)]
-    if wrong and (asked or (len(wrong) == len(known) and sides)):
-        return CONTRADICTS, schedule.label(min(wrong))
-    if asked and missing:
-        return SILENT if says_closed else UNKNOWN, schedule.label(min(missing))
-    return SUPPORTS if known and (asked or sides) else SILENT, ""
-
-
-def _gap(number: Term, word: Token) -> int:
+def _gap(number: Token, word: Token) -> int:
     """Return how far a word is from a number; one behind it is a little nearer."""
-    start, end = _span(number)
-    return word.start - end if word.start >= end else max(0, start - word.end) + 1
+    is_behind = word.start >= number.end
+    return word.start - number.end if is_behind else max(0, number.start - word.end) + 1
 
 
 def _is_value(key: str, value: float) -> bool:
     """Return whether a number is a field's value, exact or rounded to two digits or more."""
-    digits = key[1:].replace(".", "").strip("0")
-    is_rounded = 20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == amount(key)
-    return amount(key) == value or is_rounded
+    digits, said = key[1:].replace(".", "").strip("0"), fields.amount(key)
+    return said == value or (20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == said)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
 from ragmonitor.judges.builtin.structured.formats import Count, Records, Row, Scalar, spaced
+from ragmonitor.judges.builtin.structured.hours import Token, token_of
 from ragmonitor.judges.builtin.terms import Term, in_ascii, placed
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -34,14 +35,6 @@ _SHORT_MINUTE: Final = lazy_pattern(r"(?<=\d):(?=\d(?!\d))")
 _SEGMENT: Final = lazy_pattern("[;；,，/]")
 _NO_NAME: Final = lazy_pattern(r"\W?[\d.,:%/ -]+\W?|.*[.!?。！？]")
 _What = TypeVar("_What")
-
-
-class Token(NamedTuple):
-    """A word or figure of a text."""
-
-    key: str
-    start: int
-    end: int
 
 
 @lru_cache(maxsize=8_192)
@@ -91,51 +84,45 @@ class Phrases(dict[str, list[_What]]):
             self.setdefault(said, []).extend(what)
             self._first.add(said.partition("|")[0])
 
-    def among(self, said: Sequence[Token]) -> Iterator[tuple[str, Token, Token]]:
-        """Yield the phrases that stand in a text, with their first and last words."""
+    def among(self, said: Sequence[Token]) -> Iterator[Token]:
+        """Yield the phrases that stand in a text."""
         for at, first in enumerate(said):
             joined = ""
             for last in said[at : at + MAX_PHRASE] if first.key in self._first else ():
                 joined = f"{joined}|{last.key}" if joined else last.key
                 if joined in self:
-                    yield joined, first, last
+                    yield Token(joined, first.start, last.end)
 
 
-class KeyWords(NamedTuple):
-    """A key as words."""
-
-    said: frozenset[str]
-    """By which it is spoken of."""
-    every: frozenset[str]
-    days: tuple[int, ...]
-    """The days that it names."""
+Group = frozenset[str]
+"""The words by which some fields are spoken of."""
 
 
 @lru_cache(maxsize=4_096)
-def key_words(key: str) -> KeyWords:
-    """Return the words of a key."""
+def key_words(key: str) -> tuple[Group, Group, tuple[int, ...]]:
+    """Return the words by which a key is spoken of, all its words, and the days that it names."""
     every = frozenset(token.key for token in tokens(spaced(key)))
     han = [_EMPTY_END.sub("", run) for run in HAN_RUN.findall(key)]
     said = (every - words.EMPTY_KEYS) | {words.SAME.get(word, word) for word in han}
-    return KeyWords(said, every, hours.days_of(spaced(key)))
+    return said, every, hours.days_of(spaced(key))
 
 
-def numbers_of(text: str, content: Sequence[Term]) -> list[Term]:
+def numbers_of(text: str, content: Sequence[Term]) -> list[Token]:
     """Return the numbers among the terms of a text, but for the 5 of `4/5` and `4 out of 5`."""
-    return [
-        term
-        for before, term in pairwise([None, *content])
-        if term
-        and term.kind == "number"
-        and term.weight
-        and not (before and before.at == term.at and "/" in term.surface)
-        and not _SCALE.search(text, max(0, term.at - 12), term.at)
-    ]
+    found: list[Token] = []
+    last = -1
+    for term in content:
+        if term.kind == "number" and term.weight:
+            is_scale = _SCALE.search(text, max(0, term.at - 12), term.at)
+            if not is_scale and not (term.at == last and "/" in term.surface):
+                found.append(token_of(term))
+        last = term.at
+    return found
 
 
-def amount(key: object) -> float:
+def amount(key: str) -> float:
     """Return the value of a number by its key; of an identifier, its first digits'."""
-    return float(str(key)[1:20])
+    return float(key[1:20])
 
 
 class Value(NamedTuple):
@@ -147,7 +134,7 @@ class Value(NamedTuple):
     """Whether it has no value."""
     numbers: Sequence[str] = ()
     """Their keys."""
-    times: Sequence[Term] = ()
+    times: Sequence[Token] = ()
     phrase: str = ""
     """What equal values have in common; of one that affirms, denies or is long nothing."""
 
@@ -168,7 +155,7 @@ def value_of(value: Scalar) -> Value:
     content = placed(_SHORT_MINUTE.sub(":0", value))
     times = hours.times(content)
     is_quantity = not times and not _DATE.search(value)
-    numbers = [str(term.key) for term in numbers_of(value, content)] if is_quantity else []
+    numbers = [number.key for number in numbers_of(value, content)] if is_quantity else []
     return Value(says, False, numbers, times, phrase(value) if says is None else "")
 
 
@@ -203,10 +190,6 @@ class Fact(NamedTuple):
         return f"{self.path}: {shown}"
 
 
-Group = frozenset[str]
-"""The words by which some fields are spoken of."""
-
-
 class FieldTable:
     """The fields of a chunk, or of all chunks of an answer."""
 
@@ -226,7 +209,7 @@ class FieldTable:
         table = cls()
         for row in records.rows:
             rows = row, *row.around
-            named = key_words(row.keys[-1]).said if row.keys else frozenset[str]()
+            named = key_words(row.keys[-1])[0] if row.keys else frozenset[str]()
             own = "" if row.is_listed else spaced("".join(row.keys[-1:]))
             for name in {phrase(name_of(row)), phrase(own)}:
                 table.names.add(name, [row])
@@ -247,7 +230,7 @@ class FieldTable:
         is_of_week = days and not fact.rows[0].is_listed and len(fact.rows) > 1
         owner = fact.rows[1 if is_of_week else 0]
         if days and fact.value.is_null:
-            self.schedules[owner].add(days, None, (), fact.path)
+            self.schedules[owner].add(days, "", (), fact.path)
         for part in map(str.strip, _SEGMENT.split(text) if len(text) <= 4 * MAX_VALUE else ()):
             days, times = hours.days_of(part) or days, value_of(part).times
             if len(times) > 1 or hours.CLOSED.search(part):
@@ -283,12 +266,13 @@ class FieldTable:
         found: Phrases[Fact] = Phrases()
         if any(len(facts) > 1 for facts in self.groups.values()):
             for part in self._parts:
-                for value, facts in part._own_values.items():
+                for value, facts in part.own_values.items():
                     found.add(value, facts)
         return found
 
     @cached_property
-    def _own_values(self) -> dict[str, list[Fact]]:
+    def own_values(self) -> dict[str, list[Fact]]:
+        """The same of a chunk."""
         found: dict[str, list[Fact]] = defaultdict(list)
         for fact in chain.from_iterable(self.groups.values()):
             for each in (fact.value.phrase, *fact.value.numbers) if not fact.is_count else ():
@@ -299,7 +283,7 @@ class FieldTable:
     def han(self) -> set[str]:
         """The Chinese words by which anything is spoken of, and their first characters."""
         values = [fact.value.phrase for facts in self.groups.values() for fact in facts]
-        every = (*self.by_word, *self.names, *values, *words.SAME)
+        every = (*self.by_word, *self.names, *values, *words.SAME, *words.DERIVED)
         said = [each for each in every if len(each) <= MAX_HAN and not each.isascii()]
         return {*said, *(each[0] for each in said)}
 
