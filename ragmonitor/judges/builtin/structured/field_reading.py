@@ -14,20 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from statistics import fmean
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
+from ragmonitor.judges.builtin.stems import stems
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import fields, hours
 from ragmonitor.judges.builtin.structured.fields import Fact, FieldTable, Group, phrase, tokens
 from ragmonitor.judges.builtin.structured.formats import Row
-from ragmonitor.judges.builtin.structured.hours import (
-    CONTRADICTS,
-    SILENT,
-    SUPPORTS,
-    UNKNOWN,
-    Token,
-    token_of,
-)
+from ragmonitor.judges.builtin.structured.hours import Token, token_of
 from ragmonitor.judges.builtin.terms import Term
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -59,8 +53,10 @@ _OFFERED: Final = frozenset(
 _Reckon = Callable[[list[float]], float]
 _RECKONED: dict[str, _Reckon] = {"average": fmean, "total": sum, "highest": max, "lowest": min}
 """How the figures of several rows are reckoned."""
+_OPEN: Final = stems("open close shut")
 Span = tuple[int, int]
-_Item = TypeVar("_Item", Token, Term)
+SILENT, CONTRADICTS, UNKNOWN, SUPPORTS = range(4)
+"""What a field says of what is said, the strongest last; it is unknown if it has no value."""
 
 
 class Finding(NamedTuple):
@@ -87,15 +83,17 @@ class Mention(NamedTuple):
 class Clause:
     """One clause of a sentence, and what is said in it."""
 
-    def __init__(
-        self, text: str, span: Span, said: Sequence[Token], content: Sequence[Term]
-    ) -> None:
-        """Read a clause by its words and its terms."""
+    def __init__(self, text: str, span: Span, content: Sequence[Term], table: FieldTable) -> None:
+        """Read a clause, and find the rows that are named in it."""
         self.text = text
         self.start, self.end = span
         self.own = text[self.start : self.end]
-        self.tokens = said
-        self.keys = {token.key for token in said}
+        self.tokens = tokens(text, *span)
+        if not text.isascii():
+            self.tokens = sorted([*self.tokens, *_chinese_tokens(text, span, table)], key=_START)
+        self.keys = {token.key for token in self.tokens}
+        begin, end = (bisect_left(content, at, key=_AT) for at in span)
+        content = content[begin:end]
         self.times = hours.times(content)
         self.numbers = fields.numbers_of(text, content)
         self.signs = [token_of(term) for term in content if term.kind == "negation"]
@@ -103,18 +101,14 @@ class Clause:
         """Whether it says that something is not known."""
         self.rows: set[Row] = set()
         """The rows that are named, here or elsewhere in the sentence."""
-        self.mentions: list[Mention] = []
-
-    def find_rows(self, table: FieldTable) -> set[Row]:
-        """Find and return the rows that are named here; their names hold none of its numbers."""
-        for name in table.names.among(self.tokens):
+        for name in table.names.among(self.tokens):  # which holds none of the numbers
             if len(table.names[name.key]) <= MAX_SHARED:
                 self.rows.update(table.names[name.key])
                 self.numbers = [
                     n for n in self.numbers if n.start >= name.end or n.end <= name.start
                 ]
         self.numbers = self.numbers if len(self.numbers) <= MAX_PER_CLAUSE else []
-        return self.rows
+        self.mentions: list[Mention] = []
 
     def find_mentions(self, everywhere: Group, table: FieldTable) -> None:
         """Find the fields of which a word stands here, and all in the whole sentence."""
@@ -161,14 +155,7 @@ class Clause:
 
 
 _START: Final = attrgetter("start")
-
-
-def _parts(
-    items: Sequence[_Item], places: Sequence[int], at: Callable[[_Item], int]
-) -> list[Sequence[_Item]]:
-    """Return what stands between some places."""
-    cuts = [bisect_left(items, place, key=at) for place in places]
-    return [items[begin:end] for begin, end in pairwise([0, *cuts, len(items)])]
+_AT: Final = attrgetter("at")
 
 
 def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clause]:
@@ -176,18 +163,14 @@ def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clau
 
     Rows that are named in any of them go for those that name none.
     """
-    found = tokens(text)
-    if not text.isascii():
-        found = sorted([*found, *_chinese_tokens(text, table)], key=_START)
-    everywhere = frozenset([token.key for token in found])
     places: list[int] = []
-    if "," in text or ";" in text or not (text.isascii() and everywhere.isdisjoint(words.JOINING)):
+    has_sign = "," in text or ";" in text or not text.isascii()
+    if has_sign or not words.JOINING.isdisjoint(text.lower().split()):
         places = [border.start() for border in _BORDER.finditer(text)]
-    said = _parts(found, places, _START)
-    parts = _parts(content, places, attrgetter("at"))
     spans = pairwise([0, *places, len(text)])
-    clauses = [Clause(text, *each) for each in zip(spans, said, parts, strict=True)]
-    named = set[Row]().union(*[clause.find_rows(table) for clause in clauses])
+    clauses = [Clause(text, span, content, table) for span in spans]
+    named = set[Row]().union(*[clause.rows for clause in clauses])
+    everywhere = frozenset[str]().union(*[clause.keys for clause in clauses])
     for clause in clauses:
         if len(named) <= MAX_SHARED:
             clause.rows = clause.rows or named
@@ -195,14 +178,13 @@ def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clau
     return clauses
 
 
-def _chinese_tokens(text: str, table: FieldTable) -> Iterator[Token]:
-    """Yield the words of a Chinese text by which any field is spoken of."""
-    for at in [at for at, sign in enumerate(text) if sign in table.han]:
-        for size in range(2, min(fields.MAX_HAN, len(text) - at) + 1):
+def _chinese_tokens(text: str, span: Span, table: FieldTable) -> Iterator[Token]:
+    """Yield the words of a part of a Chinese text by which any field is spoken of."""
+    for at in range(*span):
+        for size in range(2, fields.MAX_HAN + 1) if text[at] in table.han else ():
             word = text[at : at + size].lower()
-            if word in table.han:
-                for known in {word, words.SAME.get(word, word)}:
-                    yield Token(known, at, at + size)
+            for known in {word, words.SAME.get(word, word)} if word in table.han else ():
+                yield Token(known, at, at + len(word))
 
 
 class FieldReading:
@@ -214,12 +196,12 @@ class FieldReading:
         self.findings: list[Finding] = []
         self._table = table
         for clause in _clauses(text, content, table):
-            if table.schedules and not clause.is_unknown:
-                self._read_schedules(clause)
+            if table.weeks and not clause.is_unknown:
+                self._read_hours(clause)
             for mention in clause.mentions:
                 self._read_mention(clause, mention)
-            is_limit = not clause.keys.isdisjoint(words.LIMITS) or _HAN_LIMITS.search(clause.own)
-            if clause.numbers and not is_limit:
+            is_value = clause.keys.isdisjoint(words.LIMITS)
+            if clause.numbers and is_value and not _HAN_LIMITS.search(clause.own):
                 self._read_numbers(clause)
             if clause.rows and not self.findings and not clause.is_negated():
                 self._read_extremes(clause)
@@ -270,76 +252,50 @@ class FieldReading:
             places = [time[1:] for time in right or clause.times]
         self._add(outcomes, places, borne)
 
-    def _read_schedules(self, clause: Clause) -> None:
+    def _read_hours(self, clause: Clause) -> None:
         """Compare what a clause says of opening hours with those of the rows that it may mean."""
-        schedules = self._table.schedules_of(clause.rows)
+        weeks = self._table.weeks_of(clause.rows)
+        is_about = clause.times or not (clause.own.isascii() and clause.keys.isdisjoint(_OPEN))
+        if not is_about or len(weeks) > MAX_SHARED:
+            return
         sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
         says_closed = bool(hours.CLOSED.search(clause.own))
-        if not (says_closed or sides or hours.SAYS_OPEN.search(clause.own)):
-            return
         which = hours.days(clause.own)
         asked = which or (hours.days(clause.text[:400]) if sides else [])
-        is_said = says_closed or asked or hours.SAYS_OPEN.search(clause.own)
-        if not is_said or len(schedules) > MAX_SHARED:
+        if not (says_closed or (sides and asked) or hours.SAYS_OPEN.search(clause.own)):
             return
         days = [day for _, each in asked for day in each]
         says_closed = (says_closed and not sides) != clause.is_negated()
-        outcomes = [each.compared(days, sides, says_closed=says_closed) for each in schedules]
+        outcomes = [_of_week(week, days, sides, says_closed=says_closed) for week in weeks]
         places = [(clause.start + start, clause.start + end) for (start, end), _ in which]
         places += [time[1:] for time in clause.times]
         self._add(outcomes, places or [(clause.start, clause.end)])
 
     def _read_numbers(self, clause: Clause) -> None:
         """Compare each number with the fields whose words stand next to it."""
-        counted = {
-            token
-            for mention in clause.mentions
-            if any(fact.value.numbers for fact in mention.facts)
-            for token in mention.at
-        }
+        spoken: dict[Token, list[Mention]] = defaultdict(list)
+        for mention in clause.mentions:
+            for token in mention.at if any(f.value.numbers for f in mention.facts) else ():
+                spoken[token].append(mention)
         used: set[Token] = set()
-        near = sorted((_gap(n, t), n, t) for n in clause.numbers for t in counted)
+        near = sorted((_gap(n, t), n, t) for n in clause.numbers for t in spoken)
         for gap, number, token in near:
-            if number in used or token in used or gap > 48:
-                continue
-            mentions = [mention for mention in clause.mentions if token in mention.at]
             is_behind = gap <= 24 and token.start > number.start  # `three reviews`
             facts = [
                 fact
-                for mention in mentions
+                for mention in spoken[token]
                 for fact in mention.facts
                 if fact.value.numbers and (is_behind or not fact.is_count)
             ]
-            if facts:
-                used |= {number, token}
-                spans = [each[1:] for mention in mentions for each in mention.at]
-                self._compare(clause, number, facts, spans)
-
-    def _compare(
-        self, clause: Clause, number: Token, facts: Sequence[Fact], spans: Sequence[Span]
-    ) -> None:
-        """Compare a number with fields or, of several rows, with what is said of them all."""
-        columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
-        for fact in facts:
-            columns["#" * fact.is_count, *fact.column].append(fact)
-        derived = clause.derived()
-        figures: list[tuple[int, str, float]] = []
-        """How many words speak of each, its label and its value."""
-        for column, alike in columns.items():
-            if derived and len(alike) > 1:
-                value = _RECKONED[derived.key]([fields.amount(f.value.numbers[0]) for f in alike])
-                label = f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}"
-                figures.append((0, label, value))
-            elif not derived or derived.key in {"average", "total"}:
-                figures += [
-                    (len(fact.said), fact.label, fields.amount(key))
-                    for fact in alike
-                    for key in fact.value.numbers
-                ]
-        if any(_is_value(number.key, value) for _, _, value in figures):
-            self.supported.update([number[1:], *spans])
-        elif figures:
-            self.findings.append(Finding(*number[1:], min(figures)[1], True))
+            if gap > 48 or not facts or not used.isdisjoint({number, token}):
+                continue
+            used |= {number, token}
+            figures = list(_figures(clause, facts))
+            if any(_is_value(number.key, value) for _, _, value in figures):
+                at = [each[1:] for mention in spoken[token] for each in mention.at]
+                self.supported.update([number[1:], *at])
+            elif figures:
+                self.findings.append(Finding(*number[1:], min(figures)[1], True))
 
     def _read_extremes(self, clause: Clause) -> None:
         """Find a row that is said to have the most or the least of something, and has not."""
@@ -403,6 +359,61 @@ def _outcome(
         key = tokens(said["word"])[0].key
         is_other = key not in words.FRAMES and key not in value.phrase.split("|")
     return CONTRADICTS if is_other else SILENT
+
+
+def _of_week(
+    week: dict[int, list[Fact]],
+    asked: Sequence[int],
+    sides: Sequence[hours.Side],
+    *,
+    says_closed: bool,
+) -> tuple[int, str]:
+    """Return whether opening hours agree with what is said of some days or all, and the field."""
+    known = {day: facts for day, facts in week.items() if not facts[-1].value.is_null}
+    days = [day for day in asked or week if day in known]
+    missing = [day for day in asked if day not in known]
+    wrong = [day for day in days if not _agrees(known[day], sides, says_closed=says_closed)]
+    if wrong and (asked or (sides and wrong == days)):
+        return CONTRADICTS, week[min(wrong)][0].label
+    if missing:
+        day, path = min(missing), min(fact.path for facts in week.values() for fact in facts)
+        label = f"{path.rpartition('.')[0] or path}.{hours.DAY_NAMES[day - 1]}"
+        outcome = SILENT if says_closed else UNKNOWN
+        return outcome, week[day][0].label if day in week else label
+    return SUPPORTS if days and (asked or sides) else SILENT, ""
+
+
+def _agrees(facts: Sequence[Fact], sides: Sequence[hours.Side], *, says_closed: bool) -> bool:
+    """Return whether the hours of a day are what is said of it."""
+    spans = [
+        span
+        for times in (fact.value.times for fact in facts)
+        for span in zip(times[::2], times[1::2], strict=False)
+    ]
+    if not sides:
+        return bool(spans) != says_closed
+    return all(
+        any(hours.is_same(time, span[0 if opens else 1]) for span in spans) for time, opens in sides
+    )
+
+
+def _figures(clause: Clause, facts: Sequence[Fact]) -> Iterator[tuple[int, str, float]]:
+    """Yield what a number may be: how many words speak of it, its label and its value.
+
+    Of several rows it is what the clause says of them all.
+    """
+    columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
+    for fact in facts:
+        columns["#" * fact.is_count, *fact.column].append(fact)
+    derived = clause.derived()
+    for column, alike in columns.items():
+        if derived and len(alike) > 1:
+            value = _RECKONED[derived.key]([fields.amount(f.value.numbers[0]) for f in alike])
+            yield 0, f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}", value
+        elif not derived or derived.key in {"average", "total"}:
+            for fact in alike:
+                for key in fact.value.numbers:
+                    yield len(fact.said), fact.label, fields.amount(key)
 
 
 def _gap(number: Token, word: Token) -> int:

@@ -76,8 +76,8 @@ EMPTY_KEYS: Final = stems(
 EMPTY_HAN: Final = "是否|可否|能否|支持|提供|允许|数量|年份|日期|总数|数|率"
 """The words at the ends of Chinese keys."""
 
-JOINING: Final = stems("but however although though while whereas and") | {"without"}
-"""Keys at which a clause may begin."""
+JOINING: Final = words("but however although though while whereas and rather instead")
+"""Words at which a clause may begin."""
 LIMITS: Final = stems(
     "than compared versus about around roughly nearly almost approximately over under above below"
     " exceeding"

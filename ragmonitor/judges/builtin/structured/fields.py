@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
@@ -46,12 +47,12 @@ _FIRST: Final = {name.partition("_")[0] for name in words.SAME if "_" in name}
 """Words that name something together with the next one."""
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
     """Return the words and figures of a text, those that name the same as one; none of Chinese."""
     found: list[Token] = []
     same = words.SAME.get
     before = ""
-    for match in _WORD.finditer(text):
+    for match in _WORD.finditer(text, start, len(text) if end is None else end):
         key = _key_of(match[0])
         joined = same(f"{before}_{key}") if before in _FIRST else None
         if joined and match.start() - found[-1].end <= 1:
@@ -78,10 +79,10 @@ class Phrases(dict[str, list[_What]]):
         """Begin with none."""
         self._first: set[str] = set()
 
-    def add(self, said: str, what: Iterable[_What]) -> None:
+    def add(self, said: str, what: _What) -> None:
         """Add what has a phrase; an empty one says nothing."""
         if said:
-            self.setdefault(said, []).extend(what)
+            self.setdefault(said, []).append(what)
             self._first.add(said.partition("|")[0])
 
     def among(self, said: Sequence[Token]) -> Iterator[Token]:
@@ -159,7 +160,8 @@ def value_of(value: Scalar) -> Value:
     return Value(says, False, numbers, times, phrase(value) if says is None else "")
 
 
-class Fact(NamedTuple):
+@dataclass(eq=False)
+class Fact:
     """One cell, or the number of items of a list, and the words that speak of it."""
 
     rows: tuple[Row, ...]
@@ -167,14 +169,17 @@ class Fact(NamedTuple):
     column: tuple[str, ...]
     """The keys that lead to it."""
     cell: Scalar
-    said: frozenset[str]
-    is_count: bool
-    """Whether it is the number of items of a list."""
+    said: Group
 
-    @property
+    @cached_property
     def value(self) -> Value:
         """What it reads as."""
         return value_of(self.cell)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is the number of items of a list."""
+        return isinstance(self.cell, Count)
 
     @property
     def path(self) -> str:
@@ -190,66 +195,62 @@ class Fact(NamedTuple):
         return f"{self.path}: {shown}"
 
 
-class FieldTable:
-    """The fields of a chunk, or of all chunks of an answer."""
+class Fields:
+    """The fields of a chunk, the names of its rows, and their opening hours by days."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.groups: dict[Group, list[Fact]] = defaultdict(list)
-        """The fields that are spoken of by the same words."""
-        self.names: Phrases[Row] = Phrases()
-        """The rows by their names."""
-        self.schedules: dict[Row, hours.Schedule] = defaultdict(hours.Schedule)
-        """The opening hours of rows."""
-        self._parts: Sequence[FieldTable] = [self]
-
-    @classmethod
-    def read(cls, records: Records) -> FieldTable:
-        """Return the fields of a chunk, in time linear in their number."""
-        table = cls()
+    def __init__(self, records: Records) -> None:
+        """Read the rows of a chunk, in time linear in their number."""
+        self.facts: list[Fact] = []
+        self.names: list[tuple[str, Row]] = []
+        self.hours: list[tuple[Row, int, Fact]] = []
         for row in records.rows:
             rows = row, *row.around
             named = key_words(row.keys[-1])[0] if row.keys else frozenset[str]()
             own = "" if row.is_listed else spaced("".join(row.keys[-1:]))
-            for name in {phrase(name_of(row)), phrase(own)}:
-                table.names.add(name, [row])
+            self.names += [(name, row) for name in {phrase(name_of(row)), phrase(own)}]
             for key, cell in row.cells:
                 said, every, days = key_words(key)
-                speaking = said or named or every
-                fact = Fact(rows, (*row.keys, key), cell, speaking, isinstance(cell, Count))
-                if fact.said:
-                    table.groups[fact.said].append(fact)
+                fact = Fact(rows, (*row.keys, key), cell, said or named or every)
+                self.facts.append(fact)
                 if days or "hour" in said or "hour" in every:
-                    table._add_hours(fact, days)
-        return table
+                    self.hours += _hours(fact, days)
 
-    def _add_hours(self, fact: Fact, days: tuple[int, ...]) -> None:
-        """Add the opening hours that a field gives: `Monday: 9-17`, or `hours: Mon-Fri 9-17`."""
-        text = fact.cell if isinstance(fact.cell, str) else ""
-        # The days of a week are fields of the row that has the hours.
-        is_of_week = days and not fact.rows[0].is_listed and len(fact.rows) > 1
-        owner = fact.rows[1 if is_of_week else 0]
-        if days and fact.value.is_null:
-            self.schedules[owner].add(days, "", (), fact.path)
-        for part in map(str.strip, _SEGMENT.split(text) if len(text) <= 4 * MAX_VALUE else ()):
-            days, times = hours.days_of(part) or days, value_of(part).times
-            if len(times) > 1 or hours.CLOSED.search(part):
-                self.schedules[owner].add(days or tuple(range(1, 8)), part, times, fact.path)
+    @cached_property
+    def table(self) -> FieldTable:
+        """The fields of an answer with this chunk alone."""
+        return FieldTable([self])
 
-    @classmethod
-    def joined(cls, tables: Sequence[FieldTable]) -> FieldTable:
-        """Return the fields of several chunks together."""
-        if len(tables) == 1:
-            return tables[0]
-        whole = cls()
-        whole._parts = tables
-        for table in tables:
-            for said, facts in table.groups.items():
-                whole.groups[said] += facts
-            for name, rows in table.names.items():
-                whole.names.add(name, rows)
-            whole.schedules |= table.schedules
-        return whole
+
+def _hours(fact: Fact, days: tuple[int, ...]) -> Iterator[tuple[Row, int, Fact]]:
+    """Yield the opening hours that a field gives: `Monday: 9-17`, or `hours: Mon-Fri 9-17`."""
+    text = fact.cell if isinstance(fact.cell, str) else ""
+    # The days of a week are fields of the row that has the hours.
+    is_of_week = days and not fact.rows[0].is_listed and len(fact.rows) > 1
+    for part in _SEGMENT.split(text) if len(text) <= 4 * MAX_VALUE else ():
+        own = replace(fact, cell=part.strip() or None)
+        days = hours.days_of(part) or days
+        if len(own.value.times) > 1 or own.value.is_null or hours.CLOSED.search(part):
+            for day in days or (range(1, 8) if text else ()):
+                yield fact.rows[1 if is_of_week else 0], day, own
+
+
+class FieldTable:
+    """The fields of all chunks of an answer."""
+
+    def __init__(self, chunks: Iterable[Fields]) -> None:
+        """Find what is spoken of by the same words, and by which names."""
+        self.groups: dict[Group, list[Fact]] = defaultdict(list)
+        self.names: Phrases[Row] = Phrases()
+        self.weeks: dict[Row, dict[int, list[Fact]]] = defaultdict(lambda: defaultdict(list))
+        """The opening hours of rows, by days."""
+        for chunk in chunks:
+            for fact in chunk.facts:
+                self.groups[fact.said].append(fact)
+            for name, row in chunk.names:
+                self.names.add(name, row)
+            for row, day, fact in chunk.hours:
+                self.weeks[row][day].append(fact)
+        self.groups.pop(frozenset(), None)
 
     @cached_property
     def by_word(self) -> dict[str, list[Group]]:
@@ -264,19 +265,11 @@ class FieldTable:
     def values(self) -> Phrases[Fact]:
         """The fields by their values and numbers; none if no two have the same words."""
         found: Phrases[Fact] = Phrases()
-        if any(len(facts) > 1 for facts in self.groups.values()):
-            for part in self._parts:
-                for value, facts in part.own_values.items():
-                    found.add(value, facts)
-        return found
-
-    @cached_property
-    def own_values(self) -> dict[str, list[Fact]]:
-        """The same of a chunk."""
-        found: dict[str, list[Fact]] = defaultdict(list)
-        for fact in chain.from_iterable(self.groups.values()):
-            for each in (fact.value.phrase, *fact.value.numbers) if not fact.is_count else ():
-                found[each].append(fact)
+        several = any(len(facts) > 1 for facts in self.groups.values())
+        for fact in chain.from_iterable(self.groups.values()) if several else ():
+            if isinstance(fact.cell, str):
+                for each in (fact.value.phrase, *fact.value.numbers):
+                    found.add(each, fact)
         return found
 
     @cached_property
@@ -287,10 +280,10 @@ class FieldTable:
         said = [each for each in every if len(each) <= MAX_HAN and not each.isascii()]
         return {*said, *(each[0] for each in said)}
 
-    def schedules_of(self, named: Iterable[Row]) -> list[hours.Schedule]:
+    def weeks_of(self, named: Iterable[Row]) -> list[dict[int, list[Fact]]]:
         """Return the opening hours of the rows that are named; all if none of theirs is."""
-        own = [self.schedules[row] for row in named if row in self.schedules]
-        return own or list(self.schedules.values())
+        own = [self.weeks[row] for row in named if row in self.weeks]
+        return own or list(self.weeks.values())
 
     def of(self, group: Group, named: Iterable[Row]) -> Sequence[Fact]:
         """Return the facts of the rows that are named, and counts; all if none of theirs is.

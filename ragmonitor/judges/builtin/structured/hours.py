@@ -11,9 +11,6 @@ from ragmonitor.judges.builtin.terms import Term
 from ragmonitor.judges.builtin.word_lists import WEEKDAYS
 from ragmonitor.runtime.patterns import lazy_pattern
 
-SILENT, CONTRADICTS, UNKNOWN, SUPPORTS = range(4)
-"""What a field says of what is said, the strongest last; it is unknown if it has no value."""
-
 
 class Token(NamedTuple):
     """A word, figure or time of a text."""
@@ -45,7 +42,7 @@ def is_same(time: Token, other: Token) -> bool:
     return other.key in alternatives(time.key) or time.key in alternatives(other.key)
 
 
-_DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DAY: Final = (
     r"(?:\b(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?"
     r"|sat(?:urday)?|sun(?:day)?)s?\b\.?|(?:周|星期|礼拜)[一二三四五六日天])"
@@ -93,59 +90,6 @@ SAYS_OPEN: Final = lazy_pattern(
 
 Side = tuple[Token, bool]
 """A time, and whether something opens at it; else it closes."""
-
-
-class Schedule:
-    """The opening hours of one row, day by day."""
-
-    def __init__(self) -> None:
-        self._hours: dict[int, list[tuple[Token, Token]] | None] = {}
-        """Maps each day to its opening and closing times; empty: closed; None: unknown."""
-        self._labels: dict[int, str] = {}
-
-    def add(self, which: Sequence[int], value: str, found: Sequence[Token], path: str) -> None:
-        """Add what a field says of some days, and the times in it; nothing: they are unknown."""
-        spans = list(zip(found[::2], found[1::2], strict=False))
-        for day in which:
-            self._labels[day] = f"{path}: {value or None}"
-            is_known = spans and found[0].key != found[1].key
-            self._hours[day] = [*(self._hours.get(day) or ()), *spans] if is_known else None
-            if CLOSED.search(value):
-                self._hours[day] = []
-
-    def _label(self, day: int) -> str:
-        """Return the field that speaks of a day, and its value; of a day without one, its name."""
-        path = min(self._labels.values()).partition(": ")[0]
-        return self._labels.get(day) or f"{path.rpartition('.')[0] or path}.{_DAY_NAMES[day - 1]}"
-
-    def compared(
-        self, asked: Sequence[int], sides: Sequence[Side], *, says_closed: bool
-    ) -> tuple[int, str]:
-        """Return whether it agrees with what is said of some days or of all, and the field."""
-        days = {day: self._hours.get(day) for day in asked or self._hours}
-        wrong = [
-            day
-            for day, spans in days.items()
-            if spans is not None and not _agrees(spans, sides, says_closed=says_closed)
-        ]
-        known = [day for day, spans in days.items() if spans is not None]
-        if wrong and (asked or (sides and wrong == known)):
-            return CONTRADICTS, self._label(min(wrong))
-        if asked and len(known) < len(days):
-            label = self._label(min(days.keys() - set(known)))
-            return SILENT if says_closed else UNKNOWN, label
-        return SUPPORTS if known and (asked or sides) else SILENT, ""
-
-
-def _agrees(
-    spans: Sequence[tuple[Token, Token]], sides: Sequence[Side], *, says_closed: bool
-) -> bool:
-    """Return whether the hours of a day are what is said of it."""
-    if not sides:
-        return bool(spans) != says_closed
-    return all(
-        any(is_same(time, span[0 if opens else 1]) for span in spans) for time, opens in sides
-    )
 
 
 _RANGE: Final = lazy_pattern(r"\s?(?:-|–|—|to\b|until\b|至|到)")
