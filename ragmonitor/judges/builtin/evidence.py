@@ -24,7 +24,7 @@ from ragmonitor.judges.builtin.polarity import (
 )
 from ragmonitor.judges.builtin.quantities import number_of
 from ragmonitor.judges.builtin.stems import stem
-from ragmonitor.judges.builtin.structured.fields import FieldTable
+from ragmonitor.judges.builtin.structured.fields import Fields, FieldTable
 from ragmonitor.judges.builtin.structured.formats import records_of, rendered
 from ragmonitor.judges.builtin.terms import (
     Key,
@@ -115,9 +115,9 @@ class Chunk:
             self.keys.update(_WEEKDAYS)
 
     @cached_property
-    def fields(self) -> FieldTable | None:
+    def fields(self) -> Fields | None:
         """Its fields, if it is structured."""
-        return FieldTable.read(self.records) if self.records else None
+        return Fields(self.records) if self.records else None
 
     @cached_property
     def kinds(self) -> set[str]:
@@ -283,8 +283,10 @@ class Evidence:
                 self.where.setdefault(key, []).append(at)
             neighbours = pairwise(chunk.order)
             self.beside.update(filter(pairs.__contains__, neighbours))
-        tables = [chunk.fields for chunk in self.chunks if chunk.fields]
-        self.table = FieldTable.joined(tables) if tables else None
+        fields = [chunk.fields for chunk in self.chunks if chunk.fields]
+        self.table = FieldTable(fields) if len(fields) > 1 else None
+        if len(fields) == 1:
+            self.table = fields[0].table
         """The fields of structured chunks; None: all are prose."""
 
     def held(self, content: Iterable[Term]) -> dict[int, float]:

@@ -24,7 +24,7 @@ from ragmonitor.judges.builtin.parsed_sentences import (
     parsed_clauses,
 )
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, may_be_claim
-from ragmonitor.judges.builtin.structured.field_reading import read_fields
+from ragmonitor.judges.builtin.structured.field_reading import FieldReading
 from ragmonitor.judges.builtin.structured.fields import FieldTable
 from ragmonitor.judges.builtin.terms import AND, Key, Term, in_ascii, placed
 from ragmonitor.records import Reason, Severity, Verdict
@@ -284,7 +284,7 @@ def _add_fields(judged: JudgedSentence, table: FieldTable) -> None:
     What one bears out is supported, whatever the words.
     """
     sentence = judged.sentence
-    reading = read_fields(sentence.bare, sentence.terms, table)
+    reading = FieldReading(sentence.bare, sentence.terms, table)
     if not reading.supported and not reading.findings:
         return
     judged.has_fields = True
