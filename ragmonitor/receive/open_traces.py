@@ -216,7 +216,7 @@ def _sound_spans(
                     outcomes["rejected"] += 1
                 else:
                     keys = {pair.key: None for pair in span.attributes}
-                    matches = dialect_of(scope, keys) is not None
+                    matches = dialect_of(scope, keys) != ""
                     held = held_span(span, scope, process, matches=matches)
                     sound.append((span.trace_id, held))
     return sound, outcomes

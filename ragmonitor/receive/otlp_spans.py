@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -35,10 +35,6 @@ MAX_VALUES: Final = 10_000
 """The values of one list of an attribute; further ones are not read."""
 _SAMPLING: Final = re.compile(r"(?:^|,)[ \t]*ot=([a-z0-9:;.]{1,256})[ \t]*(?:,|$)")
 """The member of a trace state that OpenTelemetry's probability sampling writes."""
-_STATUS: Final[dict[int, Literal["unset", "ok", "error"]]] = {
-    Status.STATUS_CODE_OK: "ok",
-    Status.STATUS_CODE_ERROR: "error",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +135,7 @@ def span_record(held: HeldSpan) -> SpanRecord:
         attributes=attributes,
         started_ns=span.start_time_unix_nano,
         ended_ns=span.end_time_unix_nano,
-        status=_STATUS.get(span.status.code, "unset"),
+        has_failed=span.status.code == Status.STATUS_CODE_ERROR,
         status_text=span.status.message,
         exception=exception,
         is_whole=not span.dropped_attributes_count,
