@@ -16,17 +16,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S
-from ragmonitor.capture.span_readers.dialects import dialect_of
-from ragmonitor.receive.otlp_spans import (
-    MAX_SCOPE_CHARACTERS,
-    HeldSpan,
-    has_sound_ids,
-    held_span,
-    process_of,
-)
+from ragmonitor.receive.otlp_spans import HeldSpan, sound_spans
 from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.protocols import Clock
-from ragmonitor.semconv.conventions import SCOPE
 from ragmonitor.semconv.metrics import RECEIVED
 
 QUIET_S: Final = 6.0
@@ -118,7 +110,7 @@ class OpenTraces:
         Raises:
             FullError: There is no room for it yet; nothing of it was taken.
         """
-        spans, outcomes = _sound_spans(request)
+        spans, outcomes = sound_spans(request)
         trace_ids = {trace_id for trace_id, _ in spans}
         size_bytes = sum(span.size_bytes for _, span in spans)
         rejected = outcomes["rejected"]
@@ -197,26 +189,3 @@ class OpenTraces:
             self._left.update(dict.fromkeys((trace_id, span_id) for span_id in trace.spans))
         while len(self._left) > MAX_REMEMBERED_SPANS:
             self._left.popitem(last=False)
-
-
-def _sound_spans(
-    request: ExportTraceServiceRequest,
-) -> tuple[list[tuple[bytes, HeldSpan]], Counter[str]]:
-    """Return the spans to be held, each with its trace id, and what became of the others."""
-    outcomes: Counter[str] = Counter()
-    sound: list[tuple[bytes, HeldSpan]] = []
-    for resource in request.resource_spans:
-        process = process_of(resource.resource)
-        for each in resource.scope_spans:
-            scope = each.scope.name[:MAX_SCOPE_CHARACTERS]
-            for span in each.spans:
-                if scope == SCOPE:
-                    outcomes["own"] += 1
-                elif not has_sound_ids(span):
-                    outcomes["rejected"] += 1
-                else:
-                    keys = {pair.key: None for pair in span.attributes}
-                    matches = dialect_of(scope, keys) != ""
-                    held = held_span(span, scope, process, matches=matches)
-                    sound.append((span.trace_id, held))
-    return sound, outcomes
