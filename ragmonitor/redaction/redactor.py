@@ -221,24 +221,8 @@ def _texts(interaction: Interaction, *, with_labels: bool) -> Collection[tuple[s
     return found
 
 
-def _rewritten(
-    record: Any,
-    rewrite: Rewrite,
-    known: dict[int, Any] | None = None,
-    *,
-    with_metadata: bool = True,
-) -> Any:
-    """Return a record with its texts rewritten; the same one where each stays the same.
-
-    Args:
-        record: An interaction, or a part of it.
-        rewrite: Returns a text rewritten.
-        known: What was made of its parts, by their ids: a chunk stands in a record twice.
-        with_metadata: Whether chunks keep theirs.
-    """
-    known = {} if known is None else known
-    if id(record) in known:
-        return known[id(record)]
+def _rewritten(record: Any, rewrite: Rewrite, *, with_metadata: bool = True) -> Any:
+    """Return a record with its texts rewritten; the same one where each stays the same."""
     changes: dict[str, Any] = {}
     for name in TEXTS[type(record)]:
         text = getattr(record, name)
@@ -246,17 +230,14 @@ def _rewritten(
             changes[name] = rewritten
     for name in RECORDS.get(type(record), ()):
         records = getattr(record, name)
-        made = tuple(
-            [_rewritten(each, rewrite, known, with_metadata=with_metadata) for each in records]
-        )
+        made = tuple([_rewritten(each, rewrite, with_metadata=with_metadata) for each in records])
         if any(map(operator.is_not, made, records)):
             changes[name] = made
     if type(record) is Chunk:
         metadata = _mapping(record.metadata, rewrite, 1) if with_metadata else {}
         if metadata is not record.metadata:
             changes["metadata"] = metadata
-    known[id(record)] = replace(record, **changes) if changes else record
-    return known[id(record)]
+    return replace(record, **changes) if changes else record
 
 
 def _mapping(values: Mapping[Any, Any], rewrite: Rewrite, depth: int) -> Mapping[Any, Any]:
