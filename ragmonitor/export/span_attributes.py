@@ -132,7 +132,7 @@ def root_attributes(
     own = dict(islice(interaction.attributes.items(), MAX_OWN_ATTRIBUTES))
     for name, value in own.items():
         attributes[names.ATTRIBUTE.format(name=encodable(str(name)))] = _text(str(value))
-    attributes[names.OI_METADATA] = encodable_json(_cut(own, MAX_SENTENCE_BYTES)) if own else None
+    attributes[names.OI_METADATA] = _json(own, MAX_SENTENCE_BYTES) if own else None
     if interaction.chunks:
         attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(interaction.chunks)
         if not any(retrieval.chunks for retrieval in interaction.retrievals):
@@ -270,9 +270,12 @@ def _fitting(texts: Iterable[str]) -> Iterator[str]:
         yield fitting
 
 
-def _cut(value: Any, max_bytes: int) -> Any:
-    """Return a value for JSON with every text in it cut."""
-    return with_texts(value, lambda text: clipped(text, max_bytes))
+def _json(value: Any, max_bytes: int) -> str:
+    """Return a value as JSON with every text in it cut."""
+    whole = encodable_json(value)
+    if size_bytes(whole) <= max_bytes:  # as mostly: then no text in it is longer
+        return whole
+    return encodable_json(with_texts(value, lambda text: clipped(text, max_bytes)))
 
 
 def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]:
@@ -287,7 +290,7 @@ def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]
         if chunk.metadata:
             metadata = encodable_json(policy.metadata(chunk.metadata))
             if size_bytes(metadata) > MAX_METADATA_BYTES:
-                metadata = encodable_json(_cut(policy.metadata(chunk.metadata), MAX_TAG_BYTES))
+                metadata = _json(policy.metadata(chunk.metadata), MAX_TAG_BYTES)
             if size_bytes(metadata) <= MAX_METADATA_BYTES:
                 attributes[f"{document}.metadata"] = metadata
     return attributes
@@ -399,6 +402,6 @@ def _unsupported(reports: Sequence[Report], policy: ContentPolicy) -> dict[str, 
         return {}
     entries = [policy.sentence(sentence) for sentence in found[:MAX_SENTENCES]]
     return {
-        names.UNSUPPORTED_SENTENCES: encodable_json(_cut(entries, MAX_SENTENCE_BYTES)),
+        names.UNSUPPORTED_SENTENCES: _json(entries, MAX_SENTENCE_BYTES),
         names.SENTENCES_LEFT_OUT: len(found) - len(entries) or None,
     }
