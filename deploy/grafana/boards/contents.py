@@ -72,14 +72,7 @@ LEADS_ON = [
 
 
 def band(
-    title: Words,
-    description: str,
-    chinese: str,
-    *,
-    series: str,
-    signal: str,
-    color: str,
-    width: int = 12,
+    title: Words, description: str, chinese: str, signal: str, *, color: str, width: int = 12
 ) -> Json:
     """Return the panel of one estimate in its interval, and of its alarm's limit.
 
@@ -87,27 +80,25 @@ def band(
         title: The question that it answers.
         description: What to do about it.
         chinese: The same in Chinese.
-        series: The mean's name; `_lower` and `_upper` follow from it.
-        signal: What the alarm calls it. An evaluator's name, where the series has that label.
+        signal: What the alarm calls it: a rate, or an evaluator.
         color: Of the line and its band.
         width: Of the panel.
     """
-    root = series.removesuffix("_mean")
-    selector = WINDOWED if root == series else f'{WINDOWED}, evaluator="{signal}"'
+    selector = WINDOWED
+    mean = root = f"ragmonitor_{signal}_rate"
+    if signal not in ("hallucination", "refusal"):
+        mean, root = "ragmonitor_score_mean", "ragmonitor_score"
+        selector += f', evaluator="{signal}"'
     lower = Words("interval, lower end", "区间下限")
     own = {"mode": "fixed", "fixedColor": color}
     hidden = {"legend": True, "tooltip": False, "viz": False}
     edge = {"color": own, "custom_lineWidth": 0, "custom_hideFrom": hidden}
-    filled = {"custom_fillBelowTo": lower, "custom_fillOpacity": 18}
-    limit = {
-        "color": {"mode": "fixed", "fixedColor": RED},
-        "custom_lineStyle": {"fill": "dash", "dash": [6, 4]},
-    }
+    dashed = {"fill": "dash", "dash": [6, 4]}
     return lines(
         title,
         description,
         chinese,
-        (shown(series, selector), Words("estimate", "估计值")),
+        (shown(mean, selector), Words("estimate", "估计值")),
         (shown(f"{root}_lower", selector), lower),
         (shown(f"{root}_upper", selector), Words("interval, upper end", "区间上限")),
         (
@@ -117,8 +108,8 @@ def band(
         overrides=[
             override("A", color=own, custom_lineWidth=2),
             override("B", **edge),
-            override("C", **edge, **filled),
-            override("D", **limit),
+            override("C", **edge, custom_fillBelowTo=lower, custom_fillOpacity=18),
+            override("D", color={"mode": "fixed", "fixedColor": RED}, custom_lineStyle=dashed),
         ],
         width=width,
         links=LEADS_ON,
@@ -263,8 +254,7 @@ OVERVIEW = board(
             " many without a verdict.",
             "含无依据句子的回答占比及其 95 % 区间。区间下限高于容忍上限时才算变差。"
             "区间很宽：评审的回答太少，或许多没有结论。",
-            series="ragmonitor_hallucination_rate",
-            signal="hallucination",
+            "hallucination",
             color=ORANGE,
         ),
         band(
@@ -274,8 +264,7 @@ OVERVIEW = board(
             " “Investigate”.",
             "论断有检索片段支持的平均占比及其 95 % 区间。区间上限低于容忍下限时才算变差："
             "看“排查”中的诊断。",
-            series="ragmonitor_score_mean",
-            signal="faithfulness",
+            "faithfulness",
             color=BLUE,
         ),
         band(
@@ -283,8 +272,7 @@ OVERVIEW = board(
             "Mean context relevance in its 95 % interval. Falling: look at the index, the"
             " embedding model and retrieval in “Investigate”.",
             "上下文相关性的均值及其 95 % 区间。下降：检查索引、向量模型，以及“排查”中的检索。",
-            series="ragmonitor_score_mean",
-            signal="context_relevance",
+            "context_relevance",
             color=PURPLE,
             width=8,
         ),
@@ -293,8 +281,7 @@ OVERVIEW = board(
             "Share of answers that decline, in its 95 % interval. A surge with the chunks in"
             " place is a wrong refusal; with empty retrievals it is the index.",
             "拒答占比及其 95 % 区间。检索正常却激增，是错误拒答；检索为空则是索引的问题。",
-            series="ragmonitor_refusal_rate",
-            signal="refusal",
+            "refusal",
             color=ORANGE,
             width=8,
         ),
