@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ragmonitor.records import REASONS, SentenceVerdict, Verdict, error_type
+from ragmonitor.records import REASONS, Chunk, SentenceVerdict, Verdict, error_type
 from ragmonitor.runtime.printable import encodable
 
 Content = Literal["all", "hashed", "none"]
@@ -111,6 +111,12 @@ def iso_time(time_ns: int) -> str:
 def error_kind(error: str) -> str:
     """Return the type of an error, or what stands for one that does not say its own."""
     return (error_type(error) or UNTYPED_ERROR) if error else ""
+
+
+def finite_score(chunk: Chunk) -> float | None:
+    """Return a chunk's score; None: it has none, or one that JSON cannot hold."""
+    score = chunk.score
+    return None if score is None or not math.isfinite(score) else float(score)
 
 
 def size_bytes(text: str) -> int:

@@ -7,7 +7,6 @@ attribute beyond its limit (128), so attributes come least important first.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -17,6 +16,7 @@ from ragmonitor.export.content import (
     clipped,
     encodable_json,
     error_kind,
+    finite_score,
     is_unsupported,
     size_bytes,
     with_texts,
@@ -286,7 +286,7 @@ def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]
     for document, chunk, text in zip(_DOCUMENTS, chunks, texts, strict=False):
         attributes[f"{document}.content"] = text
         attributes[f"{document}.id"] = _tag(chunk.id)
-        attributes[f"{document}.score"] = _score(chunk)
+        attributes[f"{document}.score"] = finite_score(chunk)
         if chunk.metadata:
             metadata = encodable_json(policy.metadata(chunk.metadata))
             if size_bytes(metadata) > MAX_METADATA_BYTES:
@@ -296,16 +296,11 @@ def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]
     return attributes
 
 
-def _score(chunk: Chunk) -> float | None:
-    score = chunk.score
-    return None if score is None or not math.isfinite(score) else float(score)
-
-
 def _ids_and_scores(chunks: Sequence[Chunk]) -> str:
     entries: list[dict[str, Any]] = []
     for chunk in chunks[:MAX_IDS]:
         entry: dict[str, Any] = {"id": _tag(chunk.id)}
-        if (score := _score(chunk)) is not None:
+        if (score := finite_score(chunk)) is not None:
             entry["score"] = score
         entries.append(entry)
     return encodable_json(entries)
