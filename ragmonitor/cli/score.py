@@ -24,7 +24,7 @@ from ragmonitor.cli.terminal import (
     say,
     usage_text,
 )
-from ragmonitor.evaluators import register_embedding
+from ragmonitor.evaluators import by_reference, register_embedding
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.judges.kept_replies import KeptReplies, replies_of
 from ragmonitor.judges.provider import LitellmEmbedding
@@ -42,17 +42,11 @@ from ragmonitor.sampling import RunBudget
 BAD_LINES_SHOWN: Final = 20
 RAGCHECKER: Final = "ragchecker_"
 """Before RAGChecker's own name of a score."""
+_NAMES: Final = [*by_reference.RAGCHECKER]
 GROUPS: Final = {
-    "overall_metrics": ("precision", "recall", "f1"),
-    "retriever_metrics": ("claim_recall", "context_precision"),
-    "generator_metrics": (
-        "context_utilization",
-        "noise_sensitivity_in_relevant",
-        "noise_sensitivity_in_irrelevant",
-        "hallucination",
-        "self_knowledge",
-        "faithfulness",
-    ),
+    "overall_metrics": _NAMES[:3],
+    "retriever_metrics": _NAMES[3:5],
+    "generator_metrics": _NAMES[5:],
 }
 """RAGChecker's, in its order."""
 

@@ -16,6 +16,7 @@ from ragmonitor.export.content import (
     clipped,
     encodable_json,
     error_kind,
+    error_message,
     finite_score,
     is_unsupported,
     size_bytes,
@@ -32,7 +33,6 @@ from ragmonitor.records import (
     Retrieval,
     Scored,
     Usage,
-    error_type,
     evaluator_name,
 )
 from ragmonitor.runtime.printable import encodable
@@ -233,11 +233,10 @@ def event_attributes(evaluation: Evaluation, report: Report, policy: ContentPoli
 
 def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     """Return the attributes of an `exception` event: the type, and the message if it may leave."""
-    message = (error.partition(":")[2] if error_type(error) else error).strip()
     return _known(
         {
             names.OTEL_EXCEPTION_TYPE: error_kind(error),
-            names.OTEL_EXCEPTION_MESSAGE: _explanation(message, policy),
+            names.OTEL_EXCEPTION_MESSAGE: _explanation(error_message(error), policy),
         }
     )
 
