@@ -33,15 +33,12 @@ from ragmonitor.export.otel_environment import HTTP, captured_content, otlp_addr
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
-    builtin_judge,
+    Stages,
     encoder_of,
     engine_of,
-    estimates_of,
     exporters_of,
-    incidents_of,
     judging_of,
     paid_judge,
-    redactor_of,
 )
 from ragmonitor.pipeline.carried_settings import UNIX
 from ragmonitor.pipeline.streams import RedisStream
@@ -51,7 +48,7 @@ from ragmonitor.runtime.errors import InputError, JudgeError, RagMonitorError, S
 from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
-from ragmonitor.settings import OPTIONS, PREFIX, Settings, sources
+from ragmonitor.settings import OPTIONS, PREFIX, JudgeSettings, Settings, sources
 from ragmonitor.store import Memory, Redis, StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
@@ -155,10 +152,8 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
         yield "stream", partial(_stream, settings)
     if settings.state is not None:
         place = settings.state
-        yield (
-            "state",
-            partial(_state, place if isinstance(place, Path) else place.get_secret_value()),
-        )
+        address = place if isinstance(place, Path) else place.get_secret_value()
+        yield "state", partial(_state, address)
     yield "judge builtin", partial(read_trial, BuiltinJudge)
     if settings.judge.builtin is not None:
         yield "judge.builtin", partial(read_trial, lambda: encoder_of(settings) or BuiltinJudge())
@@ -169,11 +164,10 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
 
 def _starts(settings: Settings) -> str:
-    """Start what a monitor starts. Judges and files have their own probes."""
-    plain = settings.model_copy(update={"state": None})
-    redactor_of(plain)
-    estimates_of(plain, builtin_judge().identity, None, Memory()).close()
-    incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
+    """Make what a monitor makes. Judges and files have their own probes."""
+    others = {"state": None, "exporters": (), "judge": JudgeSettings()}
+    plain = settings.model_copy(update=others)
+    Stages(plain, feedback=lambda _: True, emitter=lambda each: each, store=Memory())
     return "a monitor starts with them"
 
 
@@ -339,14 +333,14 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
     judge = settings.judge
     # Each alone: a fallback would hide that the judge cannot read.
     alone = settings.model_copy(update={"judge": judge.model_copy(update={"fallbacks": ()})})
+
+    def paid(named: str) -> Judge:
+        whole = settings if named == judge.name else alone
+        judging_of(whole, Memory(), engine_of(whole))  # a monitor starts with it
+        return paid_judge(alone, named)
+
     for named in filter(None, (judge.name, *judge.fallbacks)):
-        make = partial(_paid, settings if named == judge.name else alone, alone, named)
-        yield f"judge {shown(named)}", partial(read_trial, make)
-
-
-def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    judging_of(settings, Memory(), engine_of(settings))  # a monitor starts with it
-    return paid_judge(alone, named)
+        yield f"judge {shown(named)}", partial(read_trial, partial(paid, named))
 
 
 def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:

@@ -154,13 +154,7 @@ class PrometheusExporter(Exporter):
             instruments.count(metrics.DIAGNOSES, judge, report.diagnosis.value)
         with guard.shielded("metrics"):
             self.charged(report)
-        identity = (report.judge.version, report.judge.kind)
-        known = self._identities.get(judge)
-        if known != identity:
-            if known is not None:
-                instruments.remove(metrics.JUDGE_INFO, judge, *known)
-            self._identities[judge] = identity
-            instruments.set(1, metrics.JUDGE_INFO, judge, *identity)
+        self._identities[judge] = (report.judge.version, report.judge.kind)
 
     def charged(self, report: Report) -> None:
         """Count the cost of judging one answer."""
@@ -211,6 +205,8 @@ class PrometheusExporter(Exporter):
         yield metrics.QUEUE_DEPTH, (), queue_depth
         yield metrics.WORKER_SEEN, (), time.time()
         yield metrics.SERVICE_INFO, (self._version,), 1
+        for judge, identity in list(self._identities.items()):
+            yield metrics.JUDGE_INFO, (judge, *identity), 1
         if self._page_url:
             yield metrics.PAGE_INFO, (self._page_url,), 1
         for stage, count in dict(errors).items():
