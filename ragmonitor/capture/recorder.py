@@ -103,8 +103,9 @@ class Recorder:
         self._on_forgotten = on_forgotten
 
     def __len__(self) -> int:
-        """Return how many runs are open, paused ones included."""
-        return len(self._open) + len(self._paused)
+        """Return how many runs of open roots are open, and how many roots are paused."""
+        open_ = sum(not run.root.ended_ns for run in self._open.copy().values())
+        return open_ + len(self._paused)
 
     def picks(self, name: str, tags: Collection[str] | None, parent_id: Hashable | None) -> bool:
         """Return whether the application chose this run, which is to be said to `started`.
@@ -130,8 +131,10 @@ class Recorder:
         thread: Hashable | None = None,
         resumes: Hashable | None = None,
         at_ns: int = 0,
-    ) -> None:
+    ) -> Run | None:
         """Note that a run began. A second start of the same run changes nothing.
+
+        Returns the run that stands for it, perhaps one above it; None: it is not followed.
 
         Args:
             run_id: Unique among the open runs of this framework.
@@ -152,9 +155,7 @@ class Recorder:
         try:
             runs = self._open
             if run_id in runs:
-                return
-            if len(runs) >= MAX_OPEN_RUNS:
-                self._forget_oldest()
+                return None
             parent = None if parent_id is None else runs.get(parent_id)
             run: Run | None
             if parent is None:
@@ -165,12 +166,10 @@ class Recorder:
                 # Else a scope is the interaction that its code says it is.
                 run = self._inner(run_id, parent, name, inputs, thread)
             else:
-                # A step between root and retriever or model carries the tree and nothing else: what
-                # starts under it starts under its parent.
                 run = parent
             if run is None:
-                return
-            runs[run_id] = run
+                return None
+            self.follow(run_id, run)
             if run is not parent:
                 if isinstance(run, Root):
                     run.asked = run.asked or asked
@@ -180,6 +179,23 @@ class Recorder:
                 run.details = details
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
+            return None
+        return run
+
+    def follow(self, run_id: Hashable, run: Run) -> None:
+        """Note a step, which carries the tree and nothing else: what starts under it is this run's.
+
+        Args:
+            run_id: The step's.
+            run: The one above it; or one of its own that no record shows.
+        """
+        if len(self._open) >= MAX_OPEN_RUNS:
+            self._forget_oldest()
+        self._open[run_id] = run
+
+    def run(self, run_id: Hashable) -> Run | None:
+        """Return the open run that stands for this one: itself, or one above it; else None."""
+        return self._open.get(run_id)
 
     def _member(self, run_id: Hashable, parent: Run, kind: RunKind, name: str, inputs: Any) -> Run:
         """Return a retriever, model or tool; where there is no room for one, its parent."""
@@ -546,15 +562,6 @@ class Recorder:
     def _forget_oldest(self) -> None:
         for run_id, run in oldest_of(self._open, max(1, MAX_OPEN_RUNS // 1_000)):
             self._give_up(run_id, run, "too_many_open")
-
-    def lost(self, run_id: Hashable, reason: str = "too_many_open") -> None:
-        """Note that something below this run was not followed; its interaction is incomplete."""
-        with _capture:
-            run = self._open.get(run_id)
-            if run is None:
-                self._on_forgotten(reason)
-            else:
-                self._lose(run.root, reason)
 
     def _lose(self, root: Root, reason: str = "too_many_open") -> None:
         root.lost += 1

@@ -139,7 +139,7 @@ class Root(Run):
         that work longer.
         """
         self.members = []
-        self.named = None
+        self.named = self.details = None
         self.root = _RELEASED
 
 
