@@ -97,15 +97,12 @@ class Recorder:
         self._root_names = frozenset(root_names)
         self.is_retrieval_tool = tool_matcher(retrieval_tools)
         """Whether the text that a tool of this name gives counts as retrieved."""
-        self.chooses = bool(root_names)
-        """Runs below others may be interactions by their name; by a tag they always may."""
         self._drain_s = drain_s
         self._on_forgotten = on_forgotten
 
     def __len__(self) -> int:
-        """Return how many runs of open roots are open, and how many roots are paused."""
-        open_ = sum(not run.root.ended_ns for run in self._open.copy().values())
-        return open_ + len(self._paused)
+        """Return how many runs are open, paused ones included."""
+        return len(self._open) + len(self._paused)
 
     def picks(self, name: str, tags: Collection[str] | None, parent_id: Hashable | None) -> bool:
         """Return whether the application chose this run, which is to be said to `started`.
@@ -426,11 +423,6 @@ class Recorder:
         if run is None:
             return parent_id is None and self.scope() is not None
         return not any(m.kind == "retriever" and m.is_open for m in run.root.members)
-
-    def is_step(self, run_id: Hashable) -> bool:
-        """Return whether this run only stands between others: its input and output say nothing."""
-        run = self._open.get(run_id)
-        return run is not None and run.id != run_id
 
     def _close(
         self, run: Run, outputs: Any, status: Status, error: str = "", at_ns: int = 0

@@ -328,9 +328,7 @@ def _begin_root(call: _Call, above: Run | None, recorder: Recorder) -> bool:
         tags = active_instrument_tags.get()
         query = arguments.get("start_event")
     parent_id = None if above is None else above.id
-    picked = (recorder.chooses or bool(tags)) and recorder.picks(
-        name, tags_in(tags) if tags else None, parent_id
-    )
+    picked = recorder.picks(name, tags_in(tags) if tags else None, parent_id)
     if above is not None and not picked:
         return False
     root = _Root(role=role, id=id_, recorder=recorder, tags=dict(tags) if tags else None)
