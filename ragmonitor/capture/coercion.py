@@ -6,6 +6,7 @@ makes the record `capture_incomplete`, so that it is counted, and not scored as 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
@@ -169,6 +170,15 @@ def error_text(failure: Any) -> str:
     except Exception:  # noqa: BLE001 - an exception of anybody's
         return kind
     return f"{kind}: {message}"[:MAX_ERROR_CHARACTERS]
+
+
+def status_of(failure: BaseException) -> Status:
+    """Return how an interaction ended that this exception ended."""
+    if isinstance(failure, GeneratorExit):
+        return "partial"
+    if isinstance(failure, (asyncio.CancelledError, KeyboardInterrupt)):
+        return "cancelled"
+    return "error"
 
 
 class _Metadata:

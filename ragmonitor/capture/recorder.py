@@ -6,7 +6,6 @@ context attached. Nothing here depends on which thread or task an event arrives 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -18,11 +17,11 @@ from typing import Any, Final, TypeVar
 from opentelemetry import context, trace
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator, interaction_id
-from ragmonitor.capture.coercion import error_text
+from ragmonitor.capture.coercion import error_text, status_of
 from ragmonitor.capture.current_id import current_id, make_current
 from ragmonitor.capture.interaction_labels import labels_in
+from ragmonitor.capture.plain import InteractionRecorder, current_interaction
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.scopes import InteractionScope, entered_scope, scope_of
 from ragmonitor.records import Status
 from ragmonitor.runtime.guard import record_error, shielded
 from ragmonitor.runtime.protocols import Finished
@@ -227,10 +226,9 @@ class Recorder:
             if caller.is_valid:
                 run.caller = caller
             run.labels = labels_in(current)
-        if entered_scope.get() is not None:
-            scope = self.scope()
-            if scope is not None and scope.add(run):
-                run.scope = scope
+        scope = self.scope()
+        if scope is not None and scope.add(run):
+            run.scope = scope
         if run.scope is None:
             run.before_id = make_current(interaction_id(run_id))
         run.thread = thread
@@ -253,9 +251,9 @@ class Recorder:
             self._resume(run, thread)
         return run
 
-    def scope(self) -> InteractionScope | None:
-        """Return the scope of plain code that a root which starts now is a part of."""
-        return scope_of(self._hand_over)
+    def scope(self) -> InteractionRecorder | None:
+        """Return the interaction of plain code that a root which starts now is a part of."""
+        return current_interaction(self._hand_over)
 
     def _resume(self, run: Root, key: Hashable) -> None:
         paused = self._paused.pop(key, None)
@@ -597,12 +595,3 @@ def oldest_of(held: Mapping[Key, Value], most: int) -> list[tuple[Key, Value]]:
         return [*islice(held.items(), most)]  # dicts keep insertion order
     except RuntimeError:
         return []
-
-
-def status_of(failure: BaseException) -> Status:
-    """Return how an interaction ended that this exception ended."""
-    if isinstance(failure, GeneratorExit):
-        return "partial"
-    if isinstance(failure, (asyncio.CancelledError, KeyboardInterrupt)):
-        return "cancelled"
-    return "error"
