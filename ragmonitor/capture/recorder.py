@@ -153,16 +153,17 @@ class Recorder:
             if run_id in runs:
                 return None
             parent = None if parent_id is None else runs.get(parent_id)
-            run: Run | None
+            run: Run | None = parent
             if parent is None:
-                run = self._root(run_id, kind, name, inputs, thread, resumes)
+                run = self._root(Root(run_id, None, kind, name, inputs), thread, resumes)
             elif kind != "chain":
-                run = self._member(run_id, parent, kind, name, inputs)
+                run = self._member(Run(run_id, parent, kind, name, inputs), parent)
             elif picked and not (parent.within_retriever or parent.root.scope is not None):
                 # Else a scope is the interaction that its code says it is.
-                run = self._inner(run_id, parent, name, inputs, thread)
-            else:
-                run = parent
+                run = Root(run_id, parent, kind, name, inputs)
+                run.caller, run.labels = parent.root.caller, parent.root.labels
+                run.thread = thread
+                self._resume(run, thread)
             if run is None:
                 return None
             self.follow(run_id, run)
@@ -193,35 +194,26 @@ class Recorder:
         """Return the open run that stands for this one: itself, or one above it; else None."""
         return self._open.get(run_id)
 
-    def _member(self, run_id: Hashable, parent: Run, kind: RunKind, name: str, inputs: Any) -> Run:
+    def _member(self, run: Run, parent: Run) -> Run:
         """Return a retriever, model or tool; where there is no room for one, its parent."""
         root = parent.root
-        if not root.ended_ns and len(root.members) >= MAX_MEMBERS:
-            self._lose(root)
-            return parent
-        run = Run(run_id, parent, kind, name, inputs)
-        if kind == "retriever" and parent.kind == "tool":
-            parent.retrieved = True
         if not root.ended_ns:
+            if len(root.members) >= MAX_MEMBERS:
+                self._lose(root)
+                return parent
             root.members.append(run)
+        if run.kind == "retriever" and parent.kind == "tool":
+            parent.retrieved = True
         return run
 
-    def _root(  # noqa: PLR0917 - as `started`
-        self,
-        run_id: Hashable,
-        kind: RunKind,
-        name: str,
-        inputs: Any,
-        thread: Hashable | None,
-        resumes: Hashable | None,
-    ) -> Root | None:
+    def _root(self, run: Root, thread: Hashable | None, resumes: Hashable | None) -> Root | None:
         """Return a root; None: instrumentation is suppressed."""
         # Empty wherever nobody has attached anything; then there is nothing to ask it.
         current = context.get_current()
-        if current and context.get_value(_SUPPRESSED, current):
-            return None
-        run = Root(run_id, None, kind, name, inputs)
         if current:
+            if context.get_value(_SUPPRESSED, current):
+                run.release()
+                return None
             caller = trace.get_current_span(current).get_span_context()
             if caller.is_valid:
                 run.caller = caller
@@ -230,32 +222,20 @@ class Recorder:
         if scope is not None and scope.add(run):
             run.scope = scope
         if run.scope is None:
-            run.before_id = make_current(interaction_id(run_id))
+            run.before_id = make_current(interaction_id(run.id))
         run.thread = thread
-        if resumes is not None:
-            self._resume(run, resumes)
-        elif thread is not None and thread in self._paused:
+        self._resume(run, resumes)
+        if resumes is None:
             self._abandon(thread)  # asked anew, instead of going on
-        if kind != "chain":
+        if run.kind != "chain":
             run.members.append(run)
-        return run
-
-    def _inner(
-        self, run_id: Hashable, parent: Run, name: str, inputs: Any, thread: Hashable | None
-    ) -> Root:
-        run = Root(run_id, parent, "chain", name, inputs)
-        run.caller = parent.root.caller
-        run.labels = parent.root.labels
-        if thread is not None:
-            run.thread = thread
-            self._resume(run, thread)
         return run
 
     def scope(self) -> InteractionRecorder | None:
         """Return the interaction of plain code that a root which starts now is a part of."""
         return current_interaction(self._hand_over)
 
-    def _resume(self, run: Root, key: Hashable) -> None:
+    def _resume(self, run: Root, key: Hashable | None) -> None:
         paused = self._paused.pop(key, None)
         if paused is None:
             return
@@ -408,16 +388,12 @@ class Recorder:
                 text = error_text(failure) if status == "error" else ""
                 self.ended(run_id, outputs, inputs=inputs, status=status, error=text)
 
-    def is_open(self, run_id: Hashable) -> bool:
-        """Return whether this run was started here and has not ended."""
-        return run_id in self._open
-
     def may_search(self, parent_id: Hashable | None) -> bool:
         """Return whether a search, which no run shows, belongs to something here by itself.
 
         A part of a block's, or of an open run's whose interaction no retriever is at work in.
         """
-        run = None if parent_id is None else self._open.get(parent_id)
+        run = self._open.get(parent_id)
         if run is None:
             return parent_id is None and self.scope() is not None
         return not any(m.kind == "retriever" and m.is_open for m in run.root.members)
