@@ -29,6 +29,7 @@ from ragmonitor.capture.coercion import (
     FRAMEWORK,
     MAX_CHUNKS,
     MAX_LABELS,
+    NotReadableError,
     attributes_in,
     chunks_in,
     error_text,
@@ -114,8 +115,9 @@ class _PlainTranslator(Translator):
 
     def query(self, run: Run) -> str:
         query = text_in(run.inputs)
-        run.root.lost += query is None
-        return query or ""
+        if query is None:
+            raise NotReadableError("expected a text as the question")
+        return query
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         chunks, whole = chunks_in(run.outputs or ())
@@ -170,13 +172,11 @@ class InteractionRecorder(FinishedRuns):
         """The interaction's id."""
         self.hand_over = hand_over
         """Takes it when it is over."""
-        self._tags: list[Any] = [*items_in(tags, MAX_LABELS)[0]]
-        self._attributes = attributes_in(attributes)
-        self._labels = {
+        self._labels: dict[str, Any] = {
             "session_id": session_id,
             "user_id": user_id,
-            "tags": self._tags,
-            "attributes": self._attributes,
+            "tags": [*items_in(tags, MAX_LABELS)[0]],
+            "attributes": attributes_in(attributes),
         }
         self.is_unreadable = False
         """The function that was to answer returned a value without a text."""
@@ -192,10 +192,10 @@ class InteractionRecorder(FinishedRuns):
         self._before: list[InteractionRecorder | None] = []
         self.parts: list[Any] = []
         """The runs of frameworks (`FinishedRuns`), in the order in which they ended."""
-        self._open: set[Hashable] = set()
-        """The parts and streams that have not ended."""
-        self._ticket = [self._leave]  # taken once, by whichever thread is last: `pop` is atomic
-        self._is_closed = self._is_released = False
+        self._open: set[Hashable] = {self}
+        """What has not ended: the block itself, parts and streams."""
+        self._ticket = [None]  # taken once, by whichever thread is last: `pop` is atomic
+        self._is_released = False
         self.gives_way = False
         """It is a function's: one that is called in it, and retrieves, answers in its place."""
         self._outer: InteractionRecorder | None = None
@@ -239,19 +239,18 @@ class InteractionRecorder(FinishedRuns):
         with _capture:
             if error is not None:
                 self.failed(error)
+                self._open.clear()
             self._root.ended_ns = self._root.ended_ns or time.time_ns()
-            self._is_closed = True
-            if error is not None or not self._open:
-                self._end_once()
+            self.finish(self)
 
     def add(self, part: Hashable) -> bool:
         """Add an open part or stream; return whether it belongs to the interaction.
 
         One beyond `MAX_PARTS` does, so that it is no interaction of its own, and is not kept.
         """
-        if not self._ticket:
+        if not self._open:
             return False
-        if len(self.parts) + len(self._open) >= MAX_PARTS:
+        if len(self.parts) + len(self._open) > MAX_PARTS:
             self.miss()
         else:
             self._open.add(part)
@@ -265,15 +264,8 @@ class InteractionRecorder(FinishedRuns):
             else:
                 finished.release()
         self._open.discard(part)
-        if self._is_closed and not self._open:
-            self._end_once()
-
-    def _end_once(self) -> None:
-        try:
-            leave = self._ticket.pop()
-        except IndexError:
-            return
-        leave()
+        if not self._open:
+            self._leave()
 
     # --- called by the application --------------------------------------------------------------
 
@@ -295,19 +287,16 @@ class InteractionRecorder(FinishedRuns):
         if self._is_over:
             return
         run.ended_ns = self.step_ns = time.time_ns()
-        whole = False
+        retrieved, whole = None, False
         with _capture:  # `chunks` is the application's code
             retrieved = result if chunks is None else chunks(result)
-            items, is_list = items_in(retrieved)
+            items, whole = items_in(retrieved)
             run.outputs = tuple(map(_as_now, items))
-            whole = is_list
-            if not whole:
-                note_unreadable(
-                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
-                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
-                )
         if not whole:
-            self.miss()
+            self.miss(
+                f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
+                f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
+            )
 
     def noted(self, kind: RunKind, name: str = "", query: Any = "") -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
@@ -361,25 +350,22 @@ class InteractionRecorder(FinishedRuns):
 
         They may be read after the block. Not read to the end: the answer is partial.
         """
-        observed: Iterator[str] = self._observed(pieces, iter)
+        observed: Iterator[str] = self.observed(pieces)
         return observed
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
         """Return the pieces of an asynchronous answer unchanged; as `streamed`."""
-        observed: AsyncIterator[str] = self._observed(pieces, aiter)
+        observed: AsyncIterator[str] = self.observed(pieces)
         return observed
 
-    def _observed(self, pieces: Any, iterate: Callable[[Any], Any]) -> Any:
+    def observed(self, pieces: Any, text: Callable[[Any], Any] = text_in) -> Any:
+        """Return an answer's pieces, unchanged; `text` gives a piece's text, or None."""
         try:
-            inner = iterate(pieces)
+            inner = aiter(pieces) if hasattr(type(pieces), "__aiter__") else iter(pieces)
         except Exception:  # noqa: BLE001 - the application finds out when it reads them
             self.miss(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
             return pieces
-        return self.observed(inner)
-
-    def observed(self, iterator: Any, text: Callable[[Any], Any] = text_in) -> Any:
-        """Return an answer's pieces, unchanged; `text` gives a piece's text, or None."""
-        return read(iterator, StreamedAnswer(self, text))
+        return read(inner, StreamedAnswer(self, text))
 
     def first_piece(self) -> None:
         """Note that the first text of a streamed answer has come."""
@@ -408,11 +394,12 @@ class InteractionRecorder(FinishedRuns):
     def tag(self, *tags: str, **attributes: str) -> None:
         """Add tags and attributes: `i.tag("beta", route="/ask", tenant="acme")`."""
         with _capture:
-            if len(self._tags) + len(tags) + len(self._attributes) + len(attributes) > MAX_LABELS:
+            own_tags, own_attributes = self._labels["tags"], self._labels["attributes"]
+            if len(own_tags) + len(tags) + len(own_attributes) + len(attributes) > MAX_LABELS:
                 note_unreadable(f"more than {MAX_LABELS} tags and attributes of one interaction")
             elif not self._is_over:
-                self._tags += tags
-                self._attributes |= attributes_in(attributes)
+                own_tags += tags
+                own_attributes |= attributes_in(attributes)
 
     def failed(self, error: BaseException) -> None:
         """Note that the application failed on this question."""
@@ -424,6 +411,10 @@ class InteractionRecorder(FinishedRuns):
     # --- the finished interaction ---------------------------------------------------------------
 
     def _leave(self) -> None:
+        try:
+            self._ticket.pop()
+        except IndexError:
+            return
         root, parts = self._root, self.parts
         with _capture:
             self._is_over = True
