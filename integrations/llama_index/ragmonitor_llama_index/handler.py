@@ -266,7 +266,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     recorder.ended(id_)
             elif note.role is _MODEL and not _is_reply(result):
                 root.streams[id_] = note.instance
-                _listening.hear_events()
+                _hear_events()
             elif note.role is _WRITER:
                 recorder.ended(id_)
                 root.written = True
@@ -382,7 +382,7 @@ def _begin_member(call: _Call, parent_id: str | None, above: Run, recorder: Reco
         recorder.started(id_, above.id, kind, name, inputs, note)
     elif role is _RERANKER or role is _ASKING or (role is _WRITER and parent_id == root.id):
         if role is _WRITER:
-            _listening.hear_events()
+            _hear_events()
         run = Run(id_, above, "chain", "", None)
         run.details = Note(role if role is _WRITER else _RERANKER)
         recorder.follow(id_, run)
@@ -557,44 +557,14 @@ def _stream_in(result: Any) -> Any:
 
 
 class _Listening:
-    """The state of listening in this process: whether, and for which monitor."""
+    """The state of listening in this process: for which monitor."""
 
-    def __init__(self) -> None:
-        self.recorder: Recorder | None = None
-        self.spans = SpanListener()
-        self.events = EventListener()
-        self.hears_events = False
-        self._lock = ForkSafeLock()  # around (un)instrument only, never around a call
-
-    def listen(self, recorder: Recorder) -> None:
-        with self._lock:
-            self.recorder = recorder
-            dispatcher = get_dispatcher()
-            if not any(h is self.spans for h in dispatcher.span_handlers):
-                dispatcher.add_span_handler(self.spans)
-
-    def hear_events(self) -> None:
-        """Attach the event handler, if it is not. A stream has begun; its events are yet to come.
-
-        Not from the beginning: an application without streams need not pay for its every event.
-        """
-        if not self.hears_events:
-            self.hears_events = True
-            get_dispatcher().add_event_handler(self.events)
-
-    def stop(self) -> None:
-        with self._lock:
-            self.recorder = None
-            # New lists: LlamaIndex may be walking the old ones in another thread.
-            dispatcher = get_dispatcher()
-            dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
-            dispatcher.event_handlers = [
-                h for h in dispatcher.event_handlers if h is not self.events
-            ]
-            self.hears_events = False
+    recorder: Recorder | None = None
 
 
 _listening = _Listening()
+_spans, _events = SpanListener(), EventListener()
+_lock = ForkSafeLock()  # around (un)instrument only, never around a call
 _pulled: ContextVar[_Root | None] = ContextVar("ragmonitor_llama_index_pulled", default=None)
 """The interaction whose stream is being advanced right now, in this thread or task.
 
@@ -608,9 +578,28 @@ def instrument(monitor: Monitor) -> None:
 
     Called again it changes nothing; with another monitor, that one records instead.
     """
-    _listening.listen(monitor.recorder(_translator))
+    with _lock:
+        _listening.recorder = monitor.recorder(_translator)
+        dispatcher = get_dispatcher()
+        if not any(h is _spans for h in dispatcher.span_handlers):
+            dispatcher.add_span_handler(_spans)
+
+
+def _hear_events() -> None:
+    """Attach the event handler, if it is not. A stream has begun; its events are yet to come.
+
+    Not from the beginning: an application without streams need not pay for its every event.
+    """
+    dispatcher = get_dispatcher()
+    if not any(h is _events for h in dispatcher.event_handlers):
+        dispatcher.add_event_handler(_events)
 
 
 def uninstrument() -> None:
     """Record nothing new; of a stream that is being read, what is known without its events."""
-    _listening.stop()
+    with _lock:
+        _listening.recorder = None
+        # New lists: LlamaIndex may be walking the old ones in another thread.
+        dispatcher = get_dispatcher()
+        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not _spans]
+        dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not _events]

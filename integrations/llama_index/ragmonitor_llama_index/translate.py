@@ -204,8 +204,7 @@ def note_tool_nodes(output: Any) -> Sequence[Any]:
         return (raw,)
     if isinstance(raw, list):
         return raw if raw and isinstance(raw[0], (NodeWithScore, BaseNode)) else ()
-    nodes = getattr(raw, "source_nodes", None)
-    return nodes if isinstance(nodes, list) else ()
+    return note_sources(raw)
 
 
 def note_tool_text(output: Any) -> str | None:
@@ -317,20 +316,11 @@ class LlamaIndexTranslator:
             return {}
         tags = note.tags or {}
         labels = labels_of(tags, tags_in(tags))
-        if _is_unreadable(note.shown) or _has_unreadable(root):
-            labels["capture_incomplete"] = True
+        noted = [note.shown] + [run.outputs for run in root.root.members if run.has_retrieved]
+        labels["capture_incomplete"] = any(
+            text is None for each in noted if isinstance(each, tuple) for _, text, *_ in each
+        )
         return labels
-
-
-def _is_unreadable(noted: Any) -> bool:
-    return isinstance(noted, tuple) and any(text is None for _, text, _, _ in noted)
-
-
-def _has_unreadable(root: Run) -> bool:
-    return any(
-        run.kind in ("retriever", "tool") and _is_unreadable(run.outputs)
-        for run in getattr(root, "members", ())
-    )
 
 
 def _is_of_the_model(noted: NotedNode) -> bool:
