@@ -85,7 +85,7 @@ class RagMonitorLogger(CustomLogger):
         """Note that a request is about to leave; in the caller's own thread or task."""
         with _capture:
             earlier = kwargs.get(self.key, _UNSEEN)
-            if earlier is _UNSEEN or (earlier and not self._recorder.is_open(earlier.run_id)):
+            if earlier is _UNSEEN or (earlier and self._recorder.run(earlier.run_id) is None):
                 self._begin(kwargs, messages)
 
     def log_success_event(
@@ -137,7 +137,7 @@ class RagMonitorLogger(CustomLogger):
         )
         at_ns, retrieval = _nanoseconds(start_time), (call.run_id, "retrieval")
         recorder.started(call.run_id, None, "chain", "", None, call, asked=True, at_ns=at_ns)
-        if not recorder.is_open(call.run_id):
+        if recorder.run(call.run_id) is None:
             return None  # instrumentation is suppressed: a judge's own call is no traffic
         # What was retrieved stands in the call: a retrieval that took no time.
         recorder.started(retrieval, call.run_id, "retriever", "", None, call, at_ns=at_ns)
