@@ -70,15 +70,15 @@ class Stages:
         self,
         settings: Settings,
         *,
-        feedback: Callable[[Feedback], bool],
-        emitter: Callable[[OtelExporter], TraceExporter],
-        store: Store | None,
+        feedback: Callable[[Feedback], bool] | None = None,
+        emitter: Callable[[OtelExporter], TraceExporter] = lambda own: own,
+        store: Store | None = None,
     ) -> None:
         """Make what works for one pipeline; nothing runs yet.
 
         Args:
             settings: The settings.
-            feedback: Takes feedback that comes by HTTP.
+            feedback: Takes feedback that comes by HTTP; None: nobody does.
             emitter: From what emits traces as the settings say to what emits them.
             store: Where sums are; None: as the settings say, or memory where that fails.
 

@@ -12,34 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
 
 from ragmonitor.capture.coercion import sound
 from ragmonitor.export.prometheus import PrometheusExporter
-from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Request
+from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Carried, Request
 from ragmonitor.pipeline.build import redactor_of
 from ragmonitor.pipeline.ledger import is_probe
-from ragmonitor.records import Cause, JudgeIdentity, Report, Status
+from ragmonitor.records import Cause, JudgeIdentity, Report
 from ragmonitor.runtime import wire
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Feedback or an event, that has its turn among the answers."""
-
-    data: bytes
-    lost_as: str
-    """The reason under which it is counted when it is lost."""
-    framework: str = ""
-    status: Status = "ok"
-
-    def interaction(self) -> None:
-        """Return None: it is none."""
 
 
 @dataclass(slots=True)
@@ -50,17 +35,6 @@ class Owed:
     """What is counted if it is lost."""
     size: int = 0
     """Bytes, once it is packed."""
-
-
-class _Packed(NamedTuple):
-    """What is counted of a record that is lost, without its texts."""
-
-    framework: str
-    status: Status
-    is_probe: bool
-
-    def interaction(self) -> None:
-        """Return None: it is bytes by now."""
 
 
 class Sender(BackHalf):
@@ -107,13 +81,14 @@ class Sender(BackHalf):
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application, without waiting for it."""
         data = wire.encode_message("event", name, attributes, at_s)
-        self.put(Call(data, "event_lost"))
+        self.put(Carried(data, lost_as="event_lost"))
 
     def feedback(self, feedback: Feedback) -> None:
         """Take what a person said of an answer; what finds no room is counted."""
         if self._redactor is not None:
             feedback = feedback.redacted(self._redactor.text)
-        self.put(Call(wire.encode_message("feedback", feedback), "feedback_lost"))
+        data = wire.encode_message("feedback", feedback)
+        self.put(Carried(data, lost_as="feedback_lost"))
 
     def newest(self) -> Report | None:
         """Return the report on the newest answer, as far as it is known here."""
@@ -158,7 +133,13 @@ class Sender(BackHalf):
                 break
             self._hand_on(finished)
             time.sleep(0)  # the application goes first
-        self._rest()
+        self._idle = not len(self.queue) and not self._requests
+        # What came between the look and the note has seen that we were not idle.
+        if self._idle and not (len(self.queue) or self._requests or self.is_closed):
+            with suppress(Empty):
+                self._wakes.get(timeout=TICK_S)
+        self._idle = False
+        time.sleep(LINGER_S)
         return not self.is_closed
 
     def _is_time_to_tick(self) -> bool:
@@ -173,25 +154,21 @@ class Sender(BackHalf):
         """Send one; what fails before it is sent is counted here."""
         number = next(self._numbers)
         self.owed[number] = owed = Owed(finished)
-        is_sent = False
-        try:
-            with contained("worker"):
-                with self.step:
-                    data = self._packed(owed)
-                if data is None:
-                    self._settled(number)
-                else:
-                    self._send(number, data)
-                is_sent = True
-        finally:
-            if not is_sent:
-                self._refuse(number, Cause.INTERNAL_ERROR)
+        with contained("worker"):
+            with self.step:
+                data = self._packed(owed)
+            if data is None:
+                self._settled(number)
+            else:
+                self._send(number, data)
+            return
+        self._refuse(number, Cause.INTERNAL_ERROR)
 
     def _packed(self, owed: Owed) -> bytes | None:
         """Return what to send, and have what is owed hold no texts; None: it is no interaction."""
         finished = owed.finished
-        if isinstance(finished, Call):
-            return finished.data
+        if isinstance(finished, Carried) and isinstance(finished.held, bytes):
+            return finished.held
         record = finished.interaction()
         if record is None:
             return None
@@ -199,20 +176,11 @@ class Sender(BackHalf):
         if self._redactor is not None:
             record = self._redactor(record)
         data = wire.encode(record)
-        owed.finished = _Packed(record.framework, record.status, is_probe(finished))
+        lost_as = "probe" if is_probe(finished) else None
+        owed.finished = Carried(None, record.framework, record.status, lost_as)
         owed.size = len(data)
         self._bytes += owed.size
         return data
-
-    def _rest(self) -> None:
-        """Sleep until something comes, or it is time to tick."""
-        self._idle = not len(self.queue) and not self._requests
-        # What came between the look and the note has seen that we were not idle.
-        if self._idle and not (len(self.queue) or self._requests or self.is_closed):
-            with suppress(Empty):
-                self._wakes.get(timeout=TICK_S)
-        self._idle = False
-        time.sleep(LINGER_S)
 
     # --- where it is sent -----------------------------------------------------------------------
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
@@ -37,7 +39,7 @@ from ragmonitor.records import (
     SpanReference,
     Unscored,
 )
-from ragmonitor.runtime import guard, wire
+from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
@@ -63,21 +65,6 @@ class Line(Channel):
         self.child = child
         self.heard = threading.Event()
         """Set once the worker has said that it works, or is gone."""
-
-    def listen(
-        self, handle: Callable[[Line, str, Sequence[Any]], object], gone: Callable[[], object]
-    ) -> None:
-        """Start to read what the worker says, until it is gone. Raises `RuntimeError`."""
-
-        def work() -> None:
-            context.attach(context.set_value("suppress_instrumentation", True))
-            for data in self.frames():
-                with contained("worker"):
-                    handle(self, *wire.decode_message(data))
-            self.heard.set()
-            gone()
-
-        threading.Thread(target=work, name="ragmonitor-replies", daemon=True).start()
 
     def end(self, within_s: float) -> int | None:
         """End the connection, and a child with it; return its exit status."""
@@ -157,12 +144,7 @@ class WorkerSender(Sender):
         self._traces = OtelExporter(settings)
         # So that settings which the worker could not carry out are refused here.
         quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
-        there = Stages(
-            settings.model_copy(update=quiet),
-            feedback=lambda _: False,
-            emitter=lambda own: own,
-            store=Memory(),
-        )
+        there = Stages(settings.model_copy(update=quiet), store=Memory())
         super().__init__(
             settings,
             redacts=self._address is not None,
@@ -180,8 +162,6 @@ class WorkerSender(Sender):
         self._newest: Report | None = None
         self._known_families: Sequence[Any] = ()
         """Every series, as the worker gave them last."""
-        self._awaited: dict[int, Request] = {}
-        """The requests that the worker has, by number."""
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -207,7 +187,7 @@ class WorkerSender(Sender):
             line = self._line
             if line is None or not (line.is_open and line.heard.is_set()):
                 self.ledger.count_notes()  # else the worker is told
-        return _summed(_metrics(self._known_families), self.meters.registry.collect())
+        return _summed(map(_metric, self._known_families), self.meters.registry.collect())
 
     def forget(self) -> None:
         """Let go of the parent's worker, in a forked child that begins anew."""
@@ -241,6 +221,7 @@ class WorkerSender(Sender):
         return line is not None
 
     def _opened(self) -> Line | None:
+        line: Line | None = None
         try:
             with self.step:
                 if self._address is None:
@@ -248,13 +229,15 @@ class WorkerSender(Sender):
                     line = line_to_child(self._settings.service)
                 else:
                     line, told = line_to(self._address), {}
-            try:
-                line.listen(self._handle, self._signal)
-                line.tell("begin", self._settings.service, told)
-            except BaseException:  # whatever it is, the worker ends before it goes on
+            threading.Thread(
+                target=self._listen, args=(line,), name="ragmonitor-replies", daemon=True
+            ).start()
+            line.tell("begin", self._settings.service, told)
+        except BaseException as error:
+            if line is not None:
                 line.end(0.0)
+            if not isinstance(error, OSError | ChannelError):
                 raise
-        except (OSError, ChannelError) as error:
             record_problem("worker", f"no worker can be reached: {guard.reason(error)}")
             return None
         self._ticked_s = 0.0
@@ -269,8 +252,6 @@ class WorkerSender(Sender):
         self._line = None
         self._known_families = ()
         self._refuse_owed(Cause.INTERNAL_ERROR)
-        self._requests.extend(self._awaited.values())
-        self._awaited.clear()
         ended = "the worker has gone" if status is None else f"the worker ended ({status})"
         record_problem(
             "worker_restart",
@@ -285,8 +266,6 @@ class WorkerSender(Sender):
         super()._end(deadline)
         if self._line is not None:
             self._line.end(min(STOPPING_S, deadline - time.monotonic()))
-        for request in self._awaited.values():
-            request.reply(is_done=False)
         self._traces.close()
 
     def _has_room(self) -> bool:
@@ -298,24 +277,26 @@ class WorkerSender(Sender):
         )
 
     def _send(self, number: int, data: bytes) -> None:
-        line = self._line
-        if line is None:
-            return
-        with suppress(ChannelError):  # it is owed all the same
-            if wire.is_kind(data, b"i"):
-                line.tell("record", number, data)
-            else:
-                line.send(data)
-                self._settled(number)
+        if self._line is not None:
+            with suppress(ChannelError):  # it is owed all the same
+                self._line.tell("record", number, data)
 
     def _carry_out(self, request: Request) -> None:
         """Request something of the worker: what was counted here goes first."""
         self._tick()
-        self._awaited[number := next(self._numbers)] = request
-        if self._line is not None:
-            # It keeps a little for the way back.
-            left_s = 0.95 * (request.deadline - time.monotonic())
-            self._line.tell(request.name, number, left_s)
+        if self._line is None:
+            return
+
+        def replied(reply: Future[bool | None]) -> None:
+            is_done = reply.result()
+            if is_done is None and not self.is_closed:  # the next worker is asked
+                self._requests.append(request)
+            else:
+                request.reply(is_done=bool(is_done))
+
+        # It keeps a little for the way back.
+        left_s = 0.95 * (request.deadline - time.monotonic())
+        self._line.ask(request.name, left_s).add_done_callback(replied)
 
     def _tick(self) -> None:
         """Tell the worker what was counted here, or have the next told. Raises `ChannelError`."""
@@ -333,30 +314,34 @@ class WorkerSender(Sender):
 
     # --- from the worker ------------------------------------------------------------------------
 
-    def _handle(self, line: Line, name: str, told: Sequence[Any]) -> None:
+    def _listen(self, line: Line) -> None:
+        """Take what the worker says, until it is gone."""
+        context.attach(context.set_value("suppress_instrumentation", True))
+        with contained("worker"):
+            line.listen(partial(self._handle, line))
+        line.close()
+        line.heard.set()
+        self._signal()
+
+    def _handle(self, line: Line, name: str, *told: Any) -> None:
         """Take what the worker says: of answers and numbers, or what is to be emitted here."""
         if name == "log":
             logger.log(told[0], "%s", told[1])
-            return
-        if name != "news":
-            number, reference = told[0], None
+        elif name == "news":
+            closed, state = told
+            for number in closed:
+                self._settled(number)
+            if state is not None:
+                alarms, self.metrics_url, self.ui_url, families, newest = state
+                self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
+                self._known_families = families
+                self._newest = None if newest is None else _report(*newest)
+            line.heard.set()
+        else:
+            reference = None
             with contained("export"):
                 reference = self._emitted(name, *told[1:])
-            with suppress(ChannelError):
-                line.tell("emitted", number, reference)
-            return
-        closed, state, replies = told
-        for number in closed:
-            self._settled(number)
-        if state is not None:
-            alarms, self.metrics_url, self.ui_url, families, newest = state
-            self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
-            self._known_families = families
-            self._newest = None if newest is None else _report(*newest)
-        line.heard.set()
-        for number, is_done in replies:
-            if (request := self._awaited.pop(number, None)) is not None:
-                request.reply(is_done=is_done)
+            line.reply(told[0], reference)
 
     def _emitted(self, name: str, first: Any, told: Sequence[Any] = ()) -> SpanReference | None:
         """Emit by the application's own provider of traces; return the reference of a new trace."""
@@ -385,32 +370,26 @@ def _report(interaction: Any, told: Any) -> Report:
 _OF_REPORT: Final = get_type_hints(Report)
 
 
-def _metrics(families: Sequence[Any]) -> list[Metric]:
-    """Return the families of plain values."""
-    metrics = []
-    for *named, samples in families:
-        metric = Metric(*named)
-        for name, labels, value, timestamp, exemplar, *_ in samples:
-            there = None if exemplar is None else Exemplar(*exemplar)
-            metric.samples.append(Sample(name, labels, value, timestamp, there))
-        metrics.append(metric)
-    return metrics
+def _metric(told: Sequence[Any]) -> Metric:
+    """Return the family of plain values."""
+    *named, samples = told
+    metric = Metric(*named)
+    for name, labels, value, timestamp, exemplar, *_ in samples:
+        there = None if exemplar is None else Exemplar(*exemplar)
+        metric.samples.append(Sample(name, labels, value, timestamp, there))
+    return metric
 
 
-def _summed(families: Sequence[Metric], own: Iterable[Metric]) -> list[Metric]:
-    """Return the families, with the counters of `own` added to theirs."""
-    if not families:
-        return list(own)
+def _summed(families: Iterable[Metric], own: Iterable[Metric]) -> list[Metric]:
+    """Return the families, with the counters of `own` added to theirs; or `own`, without any."""
     result = {family.name: family for family in families}
-    for family in (each for each in own if each.type == "counter"):
-        known = result.setdefault(family.name, Metric(family.name, family.documentation, "counter"))
-        samples = {(each.name, *sorted(each.labels.items())): each for each in known.samples}
-        for sample in family.samples:
-            key = sample.name, *sorted(sample.labels.items())
-            before = samples.get(key)
-            if before is None:
-                samples[key] = sample
-            elif sample.name.endswith("_total"):
-                samples[key] = before._replace(value=before.value + sample.value)
-        known.samples = list(samples.values())
+    if not result:
+        return [*own]
+    for family in (each for each in own if each.type == "counter" and each.samples):
+        known = result.setdefault(family.name, family)
+        if known is not family:
+            sums: defaultdict[tuple[Any, ...], float] = defaultdict(float)
+            for name, labels, value, *_ in (*known.samples, *family.samples):
+                sums[name, *labels.items()] += value
+            known.samples = [Sample(name, dict(of), value) for (name, *of), value in sums.items()]
     return list(result.values())
