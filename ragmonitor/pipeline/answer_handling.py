@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from ragmonitor.capture.coercion import sound
@@ -17,6 +17,7 @@ from ragmonitor.pipeline.build import Stages
 from ragmonitor.pipeline.judging import JudgeRunner
 from ragmonitor.pipeline.ledger import Account
 from ragmonitor.records import (
+    CERTAIN,
     Assessment,
     Cause,
     CompletedAnswer,
@@ -24,7 +25,6 @@ from ragmonitor.records import (
     Prediction,
     Report,
     SamplingDecision,
-    SpanReference,
 )
 from ragmonitor.runtime.guard import contained, is_asked_to_end, record_error, shielded
 from ragmonitor.runtime.lock_slices import give_back
@@ -136,96 +136,105 @@ class AnswerHandler:
 
     def _reported(self, interaction: Interaction, found: Assessment | Cause | None) -> Report:
         """Return the report of who reads every answer, or of the rules in its place."""
-        stages, engine = self._stages, self._stages.engine
-        builtin, reader = stages.builtin, stages.reader
+        engine, reader = self._stages.engine, self._stages.reader
         if isinstance(found, Assessment):
             report = engine.found(interaction, found)
         else:
-            reading = engine.read_now(builtin, interaction)
-            report, cause = reading.report, reading.cause
-            if self._is_closed() and cause is Cause.JUDGE_ERROR:
-                cause = Cause.SHUTDOWN
-            if cause is not None and (reader is not None or cause is Cause.SHUTDOWN):
-                # Nobody could read it: it is said of whose turn it was.
-                whose = (reader or builtin).identity
-                report = engine.unread(whose, "builtin", interaction, cause)
+            whose = None if reader is None else reader.identity
+            report = engine.read_now(self._stages.builtin, interaction, whose)
         give_back()
         return report
 
     def _draw(self, account: Account, builtin: Report) -> asyncio.Task[None] | None:
         """Return who goes on with it; None: it was reported."""
         interaction, runner = builtin.interaction, self._stages.runner
-        answer = CompletedAnswer(builtin=builtin)
-        if runner is None:
-            self._complete(answer, self._exports.deliver(account, builtin))
+        if (cause := unscorable(interaction)) is not None:  # it is counted, and not estimated
+            unread = () if runner is None else (runner.unread(interaction, CERTAIN, cause),)
+            self._exports.deliver(account, builtin, *unread)
             return None
-        cause: Cause | None
-        drawn = self._estimates.drawn_before(interaction)
-        if drawn is not None:
-            decision, prediction = drawn.decision, drawn.prediction
-            paid = runner.reserve(interaction)
-            cause = Cause.OVER_BUDGET if paid is None else None
-            decision = replace(decision, reserved=0.0 if paid is None else paid.reserved)
-        else:
-            prediction = Prediction()
-            with contained("estimate"):
-                prediction = self._estimates.predict(builtin)
-            pending = len(self.judgements)
-            decision, cause = runner.draw(interaction, prediction, pending=pending)
-            give_back()
-            if decision.drawn and cause == decision.cause:
-                with shielded("estimate"):
-                    self._estimates.awaits(builtin, prediction, decision)
-        answer = replace(answer, prediction=prediction, decision=decision)
-        if cause is None:
-            judging = self._judge(runner, account, answer, decision)
+        if runner is None:
+            target = self._exports.deliver(account, builtin)
+            self._complete(CompletedAnswer(builtin=builtin, target=target))
+            return None
+        decision, prediction = self._decided(runner, builtin)
+        answer = CompletedAnswer(builtin=builtin, prediction=prediction, decision=decision)
+        builtin = replace(builtin, predicted=prediction.hallucination)
+        if decision.cause is None:
+            judging = self._judge(runner, account, answer, builtin, decision)
             return asyncio.get_running_loop().create_task(judging)
-        report = runner.unread(interaction, decision, cause)
-        target = self._exports.deliver(account, _with(prediction, builtin), report)
-        self._complete(replace(answer, judged=report if decision.drawn else None), target)
+        report = runner.unread(interaction, decision, decision.cause)
+        target = self._exports.deliver(account, builtin, report)
+        judged = report if decision.drawn else None
+        self._complete(replace(answer, judged=judged, target=target))
         return None
 
-    def _complete(self, answer: CompletedAnswer, target: SpanReference | None) -> None:
-        """Have an answer estimated, if it is one: what failed or was cut short is counted only."""
-        if unscorable(answer.interaction) is None:
-            with contained("estimate"):
-                self._estimates.add(replace(answer, target=target))
-            give_back()
+    def _decided(self, runner: JudgeRunner, builtin: Report) -> tuple[SamplingDecision, Prediction]:
+        """Return whether an answer is drawn, here or by a process that is gone, and why not."""
+        interaction = builtin.interaction
+        drawn = self._estimates.drawn_before(interaction)
+        if drawn is not None:
+            paid = runner.reserve(interaction)
+            reserved, cause = (0.0, Cause.OVER_BUDGET) if paid is None else (paid.reserved, None)
+            return replace(drawn.decision, reserved=reserved, cause=cause), drawn.prediction
+        prediction = Prediction()
+        with contained("estimate"):
+            prediction = self._estimates.predict(builtin)
+        decision = runner.draw(interaction, prediction, pending=len(self.judgements))
+        give_back()
+        if decision.drawn:
+            with shielded("estimate"):
+                self._estimates.awaits(builtin, prediction, decision)
+        return decision, prediction
+
+    def _complete(self, answer: CompletedAnswer) -> None:
+        """Have an answer estimated."""
+        with contained("estimate"):
+            self._estimates.add(answer)
+        give_back()
 
     async def _judge(
         self,
         runner: JudgeRunner,
         account: Account,
         answer: CompletedAnswer,
+        builtin: Report,
         decision: SamplingDecision,
     ) -> None:
-        interaction = answer.interaction
-        reading = runner.read("sampled", interaction, decision)
-        asking = asyncio.ensure_future(reading)
         with self._step:
-            target = self._exports.deliver(account, _with(answer.prediction, answer.builtin))
+            target = self._exports.deliver(account, builtin)
         try:
-            report = await asking
+            report = await runner.read("sampled", answer.interaction, decision)
         except GeneratorExit:  # as in `handle`
-            if inspect.getcoroutinestate(reading) == inspect.CORO_CREATED:
-                reading.close()  # its loop ended before it began
             raise
         except BaseException as error:  # noqa: BLE001 - its report is owed all the same
-            asking.cancel()
-            await asyncio.wait({asking}, timeout=CANCEL_S)  # it settles what it spent
             cause = Cause.SHUTDOWN
             if not (is_asked_to_end(error) and self._is_closed()):
                 record_error("judge", error)
                 cause = Cause.INTERNAL_ERROR
-            report = runner.unread(interaction, decision, cause)
+            report = runner.unread(answer.interaction, decision, cause)
         with self._step:
             self._exports.export(account, replace(report, target=target, late=True))
-            self._complete(replace(answer, judged=report), target)
+            self._complete(replace(answer, judged=report, target=target))
 
     # --- readings outside the sample ------------------------------------------------------------
 
-    def _begin(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _begin(
+        self,
+        tasks: set[asyncio.Task[None]],
+        read: Callable[[], Coroutine[Any, Any, Report]],
+        take: Callable[[Report], object],
+    ) -> None:
+        """Have an answer read, and its report taken in."""
+
+        async def work() -> None:
+            with contained("judge"):
+                report = await read()
+                with self._step:
+                    with contained("estimate"):
+                        take(report)
+                    self._exports.meters.charged(report)
+
+        task = asyncio.create_task(work())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -238,54 +247,32 @@ class AnswerHandler:
             if decision is None:  # nothing left to pay it with: it will be due again
                 self._estimates.checked(interaction, None)
             else:
-                self._begin(self._anchors, self._check(runner, interaction, decision))
-
-    async def _check(
-        self, runner: JudgeRunner, interaction: Interaction, decision: SamplingDecision
-    ) -> None:
-        with contained("judge"):
-            report = await runner.read("anchor", interaction, decision)
-            with self._step:
-                with contained("estimate"):
-                    self._estimates.checked(interaction, report)
-                self._exports.meters.charged(report)
+                read = partial(runner.read, "anchor", interaction, decision)
+                self._begin(self._anchors, read, partial(self._estimates.checked, interaction))
 
     def _probe(self, interaction: Interaction) -> None:
         """Keep the answer to a golden question apart; judge it, if it is the asker's record."""
         if interaction.probe is not None:
-            self._begin(self._goldens, self._judge_golden(interaction))
+            read = partial(self._read_golden, interaction)
+            self._begin(self._goldens, read, self._estimates.probed)
         elif (golden := interaction.attributes.get(PROBE_BAGGAGE)) and interaction.chunks:
             self._captured_goldens[golden] = interaction
             while len(self._captured_goldens) > MAX_CAPTURED:
                 self._captured_goldens.popitem(last=False)
 
-    async def _judge_golden(self, interaction: Interaction) -> None:
-        """Have an answer to a golden question judged."""
-        with contained("judge"):
-            report = await self._read_golden(self._with_captured(interaction))
-            with self._step:
-                with contained("estimate"):
-                    self._estimates.probed(report)
-                self._exports.meters.charged(report)
-
     async def _read_golden(self, interaction: Interaction) -> Report:
         """Return the report of the judge of the sample, or of the rules where there is none."""
-        runner, engine = self._stages.runner, self._golden_engine
+        interaction = self._with_captured(interaction)
+        runner, engine, cause = self._stages.runner, self._golden_engine, unscorable(interaction)
         judge = self._stages.builtin if runner is None else runner.judge
-        cause = unscorable(interaction)
         if cause is None and runner is None:
             return (await engine.read(judge, "golden", interaction)).report
         if cause is None and runner is not None:
             decision = runner.reserve(interaction)
             if decision is not None:
                 return await runner.read("golden", interaction, decision, engine)
-        return engine.unread(
-            judge.identity,
-            "golden",
-            interaction,
-            cause or Cause.OVER_BUDGET,
-            detail=interaction.error,
-        )
+        cause, detail = cause or Cause.OVER_BUDGET, interaction.error
+        return engine.unread(judge.identity, "golden", interaction, cause, detail=detail)
 
     def _with_captured(self, interaction: Interaction) -> Interaction:
         """Return the asker's record with the chunks that were captured in the application."""
@@ -297,9 +284,3 @@ class AnswerHandler:
             return interaction  # of an earlier asking
         probe = replace(probe, knows_chunks=True)
         return replace(interaction, chunks=captured.chunks, probe=probe)
-
-
-def _with(prediction: Prediction, builtin: Report) -> Report:
-    """Return the built-in judge's report with what past verdicts predict of the answer."""
-    predicted = prediction.hallucination
-    return builtin if predicted is None else replace(builtin, predicted=predicted)

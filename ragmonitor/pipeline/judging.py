@@ -97,7 +97,11 @@ class ReadingEngine:
         except BaseException as error:  # a judge is anybody's code
             if ends_the_task(error):
                 raise
-            cause, detail, usage = _failure(error, usage)
+            cause, detail = _failure(error)
+            if isinstance(error, JudgeError):
+                usage = error.usage
+            elif isinstance(error, MissingExtraError):
+                usage = JudgeUsage()
             report = self.unread(judge.identity, role, interaction, cause, detail=detail)
         else:
             report = self._scored(role, interaction, assessment, evaluations)
@@ -107,23 +111,25 @@ class ReadingEngine:
         report = replace(report, decision=decision, usage=used)
         return Reading(report=report, cause=cause, is_usage_known=is_known)
 
-    def read_now(self, judge: CapableJudge, interaction: Interaction) -> Reading:
-        """Return what a built-in judge found, without a wait."""
+    def read_now(
+        self, judge: CapableJudge, interaction: Interaction, whose: JudgeIdentity | None = None
+    ) -> Report:
+        """Return the report of a built-in judge, without a wait.
+
+        Args:
+            judge: The judge.
+            interaction: The answer.
+            whose: In whose place it reads, and who is named where it finds nothing; None: its own.
+        """
         cause, detail = unscorable(interaction), ""
         if cause is None:
             try:
-                assessment = judge.read(interaction)
-            except JudgeError as error:  # no error of ours: it says why there is no score
-                cause, detail = error.cause, str(error)
+                return self.found(interaction, judge.read(interaction))
             except BaseException as error:  # one unreadable answer must cost only itself
                 if not is_fault(error):
                     raise
-                record_error("judge", error)
-                cause = Cause.JUDGE_ERROR
-            else:
-                return Reading(report=self.found(interaction, assessment))
-        report = self.unread(judge.identity, "builtin", interaction, cause, detail=detail)
-        return Reading(report=report, cause=cause)
+                cause, detail = _failure(error)
+        return self.unread(whose or judge.identity, "builtin", interaction, cause, detail=detail)
 
     def found(self, interaction: Interaction, assessment: Assessment) -> Report:
         """Return the report on what a judge that reads every answer has found."""
@@ -176,21 +182,14 @@ class ReadingEngine:
         )
 
 
-def _failure(
-    error: BaseException, usage: JudgeUsage | None
-) -> tuple[Cause, str, JudgeUsage | None]:
-    """Return why there are no scores, what the error says, and what was spent if that is known."""
-    if isinstance(error, JudgeError):
-        return error.cause, str(error), error.usage
+def _failure(error: BaseException) -> tuple[Cause, str]:
+    """Return why there are no scores, and what the error says."""
+    if isinstance(error, JudgeError):  # no error of ours
+        return error.cause, str(error)
     if isinstance(error, TimeoutError):
-        return Cause.JUDGE_TIMEOUT, "no reply within the time for one reading", usage
+        return Cause.JUDGE_TIMEOUT, "no reply within the time for one reading"
     record_error("judge", error)
-    detail = f"{type(error).__name__}: {error}"
-    return (
-        Cause.JUDGE_ERROR,
-        detail,
-        JudgeUsage() if isinstance(error, MissingExtraError) else usage,
-    )
+    return Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
 
 
 def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
@@ -260,28 +259,25 @@ class JudgeRunner:
 
     def draw(
         self, interaction: Interaction, prediction: Prediction, *, pending: int
-    ) -> tuple[SamplingDecision, Cause | None]:
-        """Return the sampling decision, and why the answer is not read; None: it is.
+    ) -> SamplingDecision:
+        """Return the sampling decision; without a cause, the answer is read.
 
         Args:
-            interaction: The answer.
+            interaction: The answer, which can be scored.
             prediction: What past verdicts say of it.
             pending: How many drawn answers wait already.
         """
-        cause = unscorable(interaction)
-        if cause is not None:
-            return CERTAIN, cause
         # Before the draw: what is drawn is always read, or the mean would be biased.
         if pending >= MAX_PENDING:
-            decision = _never(Cause.JUDGE_BUSY)
+            cause = Cause.JUDGE_BUSY
         elif self.is_down:
-            decision = _never(Cause.JUDGE_DOWN)
+            cause = Cause.JUDGE_DOWN
         else:
             try:
-                decision = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+                return self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
-                decision = _never(_no_price(error))
-        return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
+                cause = _no_price(error)
+        return SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
@@ -326,10 +322,6 @@ class JudgeRunner:
         finally:
             self.sampler.refund(decision, spent)
         return reading.report
-
-
-def _never(cause: Cause) -> SamplingDecision:
-    return SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)
 
 
 def _no_price(error: Exception) -> Cause:

@@ -152,7 +152,7 @@ class Account:
 
     def reported(self, report: Report) -> bool:
         """Return whether a report may be counted: once of each judge, and before the end."""
-        return self._pays(report.role) if report.role in ROLES else not self._is_closed
+        return self._pays(report.role)
 
     def close(self, cause: Cause | None) -> None:
         """Count what is owed as unscored, unless it was no interaction (None); tell who sent it."""
