@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Final
@@ -15,6 +15,7 @@ from ragmonitor.records import (
     Cause,
     Diagnosis,
     Evaluation,
+    GaugeValue,
     Interaction,
     JudgeIdentity,
     JudgeRole,
@@ -35,13 +36,16 @@ from ragmonitor.runtime.guard import (
     record_error,
     record_problem,
 )
+from ragmonitor.runtime.protocols import BreakerState
 from ragmonitor.sampling import AdaptiveSampler
+from ragmonitor.semconv.metrics import JUDGE_BREAKER_STATE
 
 MAX_USED = 1_000_000_000
 """Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
 would be the sum for good."""
 MAX_PENDING: Final = 1_000
 """Drawn answers that may wait for the judge; beyond, none is drawn."""
+BREAKER_LEVELS: Final[Mapping[BreakerState | None, int]] = {"closed": 0, "half_open": 1, "open": 2}
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
 
@@ -226,16 +230,10 @@ class JudgeRunner:
     spent: Callable[[JudgeUsage], float]
     """Returns the cost of a reading, in the budget's unit."""
 
-    def __post_init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin anew on another loop, or in a forked child."""
+    async def prepare(self) -> None:
+        """Begin on the running loop, and load what the judge needs; readings wait for it."""
         self._slots = asyncio.Semaphore(self.concurrency)
         self._prepared = asyncio.Event()
-
-    async def prepare(self) -> None:
-        """Load what the judge needs; readings wait for it."""
         with contained("judge"):
             try:
                 await self.judge.prepare()
@@ -254,6 +252,14 @@ class JudgeRunner:
     def is_down(self) -> bool:
         """Whether the judge would not be asked now."""
         return not self.judge.admits()
+
+    def gauges(self) -> Sequence[GaugeValue]:
+        """Return what is known of sampling, of the budget, and of the judge's provider."""
+        name, level = self.judge.identity.name, BREAKER_LEVELS.get(self.judge.breaker_state)
+        sampling = self.sampler.gauges(name)
+        if level is None:
+            return sampling
+        return (*sampling, GaugeValue.of(JUDGE_BREAKER_STATE, level, judge=name))
 
     # --- sampling -------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from ragmonitor.export import OtelExporter
@@ -88,13 +89,9 @@ class Pipeline(BackHalf):
 
     def _prepare_loop(self) -> None:
         """Begin without an event loop: also after an error that ended the last one."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waker: asyncio.Event | None = None
+        self._set_waker: Callable[[], object] = lambda: None
         self._idle = False
         self._handler = AnswerHandler(self.stages, step=self.step, is_closed=lambda: self.is_closed)
-        if self.runner is not None:
-            with contained("judge"):
-                self.runner.forget()
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -113,11 +110,8 @@ class Pipeline(BackHalf):
         return is_taken
 
     def _signal(self) -> None:
-        loop, waker = self._loop, self._waker
-        if loop is not None and waker is not None:
-            # The loop may close between the look and the call, at exit.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(waker.set)
+        with contextlib.suppress(RuntimeError):  # the loop is closed, at exit
+            self._set_waker()
 
     def _end(self, deadline: float) -> None:
         # A thread that still works makes no step: what it reports is counted by then.
@@ -142,10 +136,7 @@ class Pipeline(BackHalf):
     def _work(self) -> bool:
         if not self._is_apart:
             work_in_slices()
-        try:
-            run(self._main())
-        finally:
-            self._loop = self._waker = None
+        run(self._main())
         return False
 
     def _failed(self) -> None:
@@ -154,9 +145,9 @@ class Pipeline(BackHalf):
         self._prepare_loop()
 
     async def _main(self) -> None:
-        self._waker = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(_record_uncaught)
+        waker, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._set_waker = partial(loop.call_soon_threadsafe, waker.set)
+        loop.set_exception_handler(_record_uncaught)
         runner = self.runner
         beside = {asyncio.create_task(self._tick())}
         if runner is not None:
@@ -173,8 +164,8 @@ class Pipeline(BackHalf):
                     flush.add_done_callback(beside.discard)
                 self._idle = True
                 if not (len(self.queue) or self._requests or self.is_closed):
-                    await self._waker.wait()
-                self._waker.clear()
+                    await waker.wait()
+                waker.clear()
                 self._idle = False
                 if not self._is_apart:  # else no request is on this interpreter
                     await asyncio.sleep(LINGER_S)
@@ -238,12 +229,6 @@ class Pipeline(BackHalf):
             self.alarms, self.metrics_url = snapshot.alarms, self.meters.url
             if self.metrics_url is not None and self.stages.shows_page:
                 self.ui_url = self.metrics_url.removesuffix("metrics") + "ragmonitor/"
-            if self.runner is not None:
-                judge = self.runner.judge
-                state = judge.breaker_state
-                if state is not None:
-                    with contained("judge"):
-                        self.meters.breaker(judge.identity.name, state)
             self.exports.snapshot(snapshot)
 
     def _snapshot(self) -> Snapshot:
@@ -251,11 +236,11 @@ class Pipeline(BackHalf):
         snapshot = Snapshot()
         with contained("estimate"):
             snapshot = self.estimates.snapshot()
+        gauges = [*snapshot.gauges, *self._gauges()]
         if self.runner is not None:
             with contained("sample"):
-                sampling = self.runner.sampler.gauges(self.runner.judge.identity.name)
-                snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
-        return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
+                gauges += self.runner.gauges()
+        return replace(snapshot, gauges=tuple(gauges))
 
 
 def _record_uncaught(_loop: asyncio.AbstractEventLoop, details: Mapping[str, Any]) -> None:
