@@ -27,23 +27,23 @@ from ragmonitor.cli.masking import masked_value
 from ragmonitor.cli.monitor_client import RunningMonitor, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
+from ragmonitor.evaluators import table
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.otel_environment import HTTP, captured_content, otlp_address, otlp_protocol
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
-    builtin_judge,
-    encoder_of,
-    engine_of,
     estimates_of,
     exporters_of,
     incidents_of,
+    judge_named,
     judging_of,
     paid_judge,
     redactor_of,
 )
 from ragmonitor.pipeline.carried_settings import UNIX
+from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
 from ragmonitor.runtime.addresses import shown
@@ -160,8 +160,8 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
             partial(_state, place if isinstance(place, Path) else place.get_secret_value()),
         )
     yield "judge builtin", partial(read_trial, BuiltinJudge)
-    if settings.judge.builtin is not None:
-        yield "judge.builtin", partial(read_trial, lambda: encoder_of(settings) or BuiltinJudge())
+    if isinstance(named := settings.judge.builtin, str):
+        yield "judge.builtin", partial(read_trial, partial(judge_named, settings, named))
     yield from _judges(settings)
 
 
@@ -172,7 +172,7 @@ def _starts(settings: Settings) -> str:
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
-    estimates_of(plain, builtin_judge().identity, None, Memory()).close()
+    estimates_of(plain, BuiltinJudge().identity, None, Memory()).close()
     incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
     return "a monitor starts with them"
 
@@ -345,7 +345,8 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
 
 def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    judging_of(settings, Memory(), engine_of(settings))  # a monitor starts with it
+    # A monitor starts with it.
+    judging_of(settings, Memory(), ReadingEngine(table.select(settings.evaluators)))
     return paid_judge(alone, named)
 
 

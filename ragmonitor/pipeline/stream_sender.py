@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ragmonitor.pipeline.build import builtin_judge, meters_of
+from ragmonitor.export.prometheus import PrometheusExporter
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
@@ -47,10 +48,10 @@ class StreamSender(Sender):
         """
         self._stream = stream or RedisStream.of(settings)
         self._gauges = gauges
-        judges = [builtin_judge().identity]
+        judges = [BuiltinJudge().identity]
         if settings.judge.name is not None:
             judges.append(JudgeIdentity(name=settings.judge.name, version="", kind="LLM"))
-        meters = meters_of(settings)
+        meters = PrometheusExporter(settings)
         meters.is_elsewhere = True
         super().__init__(settings, redacts=True, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)
