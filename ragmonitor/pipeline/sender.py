@@ -6,18 +6,16 @@ owed when that cannot be any more is counted here as unscored: captured = scored
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from ragmonitor.capture.coercion import sound
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Carried, Request
 from ragmonitor.pipeline.build import redactor_of
-from ragmonitor.pipeline.ledger import is_probe
+from ragmonitor.pipeline.ledger import Account
 from ragmonitor.records import Cause, JudgeIdentity, Report
 from ragmonitor.runtime import wire
 from ragmonitor.runtime.errors import SettingsError
@@ -25,16 +23,6 @@ from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.settings import Settings
-
-
-@dataclass(slots=True)
-class Owed:
-    """What was taken and is neither settled nor counted."""
-
-    finished: Finished
-    """What is counted if it is lost."""
-    size: int = 0
-    """Bytes, once it is packed."""
 
 
 class Sender(BackHalf):
@@ -70,10 +58,6 @@ class Sender(BackHalf):
         super().__init__(settings, poll=poll, meters=meters, judges=judges)
         self._redactor = redactor_of(settings) if redacts else None
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._numbers = itertools.count(1)
-        self.owed: dict[int, Owed] = {}
-        """By number; whoever takes something out of here settles or counts it."""
-        self._bytes = 0
         self._ticked_s = 0.0
 
     # --- the application's side -----------------------------------------------------------------
@@ -95,23 +79,8 @@ class Sender(BackHalf):
         return None
 
     def _end(self, deadline: float) -> None:  # noqa: ARG002 - for those that wait for somebody
-        self._refuse_owed(Cause.SHUTDOWN)
+        self.ledger.close_all(Cause.SHUTDOWN)
         self.meters.close()
-
-    def _refuse_owed(self, cause: Cause) -> None:
-        for number in tuple(self.owed):
-            self._refuse(number, cause)
-
-    def _refuse(self, number: int, cause: Cause) -> None:
-        """Count what is owed as unscored, unless somebody was faster."""
-        if (owed := self._settled(number)) is not None:
-            self.ledger.refuse(owed.finished, cause)
-
-    def _settled(self, number: int) -> Owed | None:
-        owed = self.owed.pop(number, None)
-        if owed is not None:
-            self._bytes -= owed.size
-        return owed
 
     def _signal(self) -> None:
         # Takes no lock: a finaliser may run this while its own thread does, too.
@@ -152,21 +121,19 @@ class Sender(BackHalf):
 
     def _hand_on(self, finished: Finished) -> None:
         """Send one; what fails before it is sent is counted here."""
-        number = next(self._numbers)
-        self.owed[number] = owed = Owed(finished)
+        account = self.ledger.open(finished)
         with contained("worker"):
             with self.step:
-                data = self._packed(owed)
+                data = self._packed(finished)
             if data is None:
-                self._settled(number)
+                account.close(None)
             else:
-                self._send(number, data)
+                self._send(account, data)
             return
-        self._refuse(number, Cause.INTERNAL_ERROR)
+        account.close(Cause.INTERNAL_ERROR)
 
-    def _packed(self, owed: Owed) -> bytes | None:
-        """Return what to send, and have what is owed hold no texts; None: it is no interaction."""
-        finished = owed.finished
+    def _packed(self, finished: Finished) -> bytes | None:
+        """Return what to send; None: it is no interaction."""
         if isinstance(finished, Carried) and isinstance(finished.held, bytes):
             return finished.held
         record = finished.interaction()
@@ -175,12 +142,7 @@ class Sender(BackHalf):
         record = sound(record)
         if self._redactor is not None:
             record = self._redactor(record)
-        data = wire.encode(record)
-        lost_as = "probe" if is_probe(finished) else None
-        owed.finished = Carried(None, record.framework, record.status, lost_as)
-        owed.size = len(data)
-        self._bytes += owed.size
-        return data
+        return wire.encode(record)
 
     # --- where it is sent -----------------------------------------------------------------------
 
@@ -196,8 +158,8 @@ class Sender(BackHalf):
         """Return whether one more may be sent now."""
         return True
 
-    def _send(self, number: int, data: bytes) -> None:
-        """Send one, and settle or refuse it as soon as that can be known."""
+    def _send(self, account: Account, data: bytes) -> None:
+        """Send one, and close its account as soon as the other side has it, or never will."""
         raise NotImplementedError
 
     def _carry_out(self, request: Request) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.judges import BuiltinJudge
+from ragmonitor.pipeline.ledger import Account
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
@@ -63,7 +64,7 @@ class StreamSender(Sender):
 
     # --- the thread -----------------------------------------------------------------------------
 
-    def _send(self, number: int, data: bytes) -> None:
+    def _send(self, account: Account, data: bytes) -> None:
         """Store a record, again and again while the stream is down."""
         while not self.is_closed:
             try:
@@ -76,12 +77,9 @@ class StreamSender(Sender):
                 self._thread.ending.wait(RETRY_S)
             else:
                 self._is_down = False
-                if is_stored:
-                    self._settled(number)
-                else:
-                    self._refuse(number, Cause.QUEUE_FULL)
+                account.close(None if is_stored else Cause.QUEUE_FULL)
                 return
-        self._refuse(number, Cause.SHUTDOWN)
+        account.close(Cause.SHUTDOWN)
 
     def _tick(self) -> None:
         with self.step:
@@ -89,7 +87,7 @@ class StreamSender(Sender):
             is_up = GaugeValue(name=STREAM_UP, value=not self._is_down)
             self.meters.refresh(
                 snapshot=Snapshot(gauges=(*self._gauges(), is_up)),
-                queue_depth=len(self.queue) + len(self.owed),
+                queue_depth=len(self.queue),
                 errors=errors,
             )
         self.metrics_url = self.meters.url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
@@ -29,6 +30,7 @@ from ragmonitor.pipeline.build import Stages
 from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
+from ragmonitor.pipeline.ledger import Account
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import (
     AlarmState,
@@ -158,6 +160,10 @@ class WorkerSender(Sender):
         if settings.judge.model is not None:
             self._room += MAX_PENDING
         self._line: Line | None = None
+        self._numbers = itertools.count(1)
+        self.owed: dict[int, tuple[Account, int]] = {}
+        """What the worker has in hand: its account and its bytes, by its number."""
+        self._bytes = 0
         self._errors = Counter(guard.errors)
         self._newest: Report | None = None
         self._known_families: Sequence[Any] = ()
@@ -199,14 +205,6 @@ class WorkerSender(Sender):
                 line.child.poll()  # finds out that it is no child of ours, so that nobody warns
 
     # --- the thread -----------------------------------------------------------------------------
-
-    def _work(self) -> bool | None:
-        """Serve one worker to its end or ours; return None: another one is to follow, later."""
-        goes_on: bool | None = True
-        while goes_on and not self.is_closed:
-            with suppress(ChannelError):  # `_is_ready` sees that the worker is gone
-                goes_on = super()._work()
-        return goes_on
 
     def _is_ready(self) -> bool:
         """Return whether there is a worker that knows what it is to do, and works."""
@@ -251,7 +249,8 @@ class WorkerSender(Sender):
         status = line.end(0.0)
         self._line = None
         self._known_families = ()
-        self._refuse_owed(Cause.INTERNAL_ERROR)
+        self.ledger.close_all(Cause.INTERNAL_ERROR)
+        self._settle(tuple(self.owed))
         ended = "the worker has gone" if status is None else f"the worker ended ({status})"
         record_problem(
             "worker_restart",
@@ -276,10 +275,21 @@ class WorkerSender(Sender):
             and self._bytes < MAX_BYTES
         )
 
-    def _send(self, number: int, data: bytes) -> None:
+    def _send(self, account: Account, data: bytes) -> None:
         if self._line is not None:
+            number = next(self._numbers)
+            self.owed[number] = account, len(data)
+            self._bytes += len(data)
             with suppress(ChannelError):  # it is owed all the same
                 self._line.tell("record", number, data)
+
+    def _settle(self, numbers: Iterable[int]) -> None:
+        """Close accounts of which nothing more is owed here."""
+        for number in numbers:
+            if (owed := self.owed.pop(number, None)) is not None:
+                account, size = owed
+                self._bytes -= size
+                account.close(None)
 
     def _carry_out(self, request: Request) -> None:
         """Request something of the worker: what was counted here goes first."""
@@ -296,21 +306,23 @@ class WorkerSender(Sender):
 
         # It keeps a little for the way back.
         left_s = 0.95 * (request.deadline - time.monotonic())
-        self._line.ask(request.name, left_s).add_done_callback(replied)
+        with suppress(ChannelError):
+            self._line.ask(request.name, left_s).add_done_callback(replied)
 
     def _tick(self) -> None:
-        """Tell the worker what was counted here, or have the next told. Raises `ChannelError`."""
+        """Tell the worker what was counted here, or have the next told."""
         line, noted, errors = self._line, self.ledger.take(), Counter(guard.errors)
         try:
             if line is not None:
                 has_provider = self._address is None and self._traces.is_applications
                 line.tell("counts", noted, errors - self._errors, has_provider)
-        except BaseException as error:  # raised again: whoever is to know it counts it
+            self._errors = errors
+        except BaseException as error:
             self.ledger.take_over(noted)
             if isinstance(error, WireError):
                 self.ledger.count_notes()  # here: a name among them cannot be told
-            raise
-        self._errors = errors
+            if not isinstance(error, ChannelError):
+                raise
 
     # --- from the worker ------------------------------------------------------------------------
 
@@ -329,8 +341,7 @@ class WorkerSender(Sender):
             logger.log(told[0], "%s", told[1])
         elif name == "news":
             closed, state = told
-            for number in closed:
-                self._settled(number)
+            self._settle(closed)
             if state is not None:
                 alarms, self.metrics_url, self.ui_url, families, newest = state
                 self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
