@@ -27,8 +27,8 @@ from ragmonitor.pipeline.pipeline import Pipeline
 STAGES = {
     "reading by the built-in judge": ("judging.py", "read_now"),
     "spans": ("otel.py", "emit"),
-    "record and redaction": ("answer_handling.py", "_captured"),
-    "statistics": ("answer_handling.py", "_complete"),
+    "record and redaction": ("pipeline.py", "_captured"),
+    "statistics": ("pipeline.py", "_complete"),
     "what is kept every two seconds": ("pipeline.py", "_tick"),
     "all": ("pipeline.py", "_work"),
 }
