@@ -73,11 +73,18 @@ class Channel:
                 raise ChannelError(f"the other side is gone: {error}") from error
 
     def ask(self, name: str, *args: object) -> Future[Any]:
-        """Return where the reply will be; None: the other side has gone. Raises as `tell`."""
+        """Send a question, and return where the reply will be; None: the other side has gone."""
         number, reply = next(self._numbers), Future[Any]()
         self._asked[number] = reply
-        self.tell(name, number, *args)
+        try:
+            self.tell(name, number, *args)
+        except ChannelError:
+            self._answer(number, None)
         return reply
+
+    def _answer(self, number: int, value: object) -> None:
+        if (reply := self._asked.pop(number, None)) is not None:
+            reply.set_result(value)
 
     def reply(self, number: int, value: object) -> None:
         """Reply to a question, if anybody is there."""
@@ -97,15 +104,13 @@ class Channel:
                 with contained("worker"):
                     name, args = wire.decode_message(data)
                     if name == "reply":
-                        self._asked.pop(args[0]).set_result(args[1])
+                        self._answer(*args)
                     else:
                         handle(name, *args)
         finally:
             self.close()
             with self._sending:
                 self.forget()
-            while self._asked:
-                self._asked.popitem()[1].set_result(None)
 
     def _read(self, length: int) -> bytes | None:
         """Return so many bytes; None: the other side is gone."""
@@ -128,6 +133,8 @@ class Channel:
                 self._socket.shutdown(socket.SHUT_RDWR)
         if not self._is_heard:  # else who listens lets go of it
             self.forget()
+        for number in tuple(self._asked):
+            self._answer(number, None)
 
     def forget(self) -> None:
         """Let go of the socket, unless its number is another descriptor's; it may be shared."""

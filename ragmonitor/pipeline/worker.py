@@ -102,13 +102,14 @@ class Session:
     def take(self, name: str, *args: Any) -> None:
         """Carry out one message of the monitor's."""
         if self.back is None:
+            number, *told = args
             with contained("worker"):
-                self.back = self._begin(*args)
+                self.back = self._begin(*told)
             if self.back is None:
                 self.channel.close()
                 return
             threading.Thread(target=self._tell_news, args=(self.back,), daemon=True).start()
-            self._has_news.set()
+            self.channel.reply(number, True)
             self.back.wake()
         elif name == "record":
             number, data = args
@@ -192,7 +193,7 @@ class Traces:
         if (channel := self.channel) is None:
             return self._own.emit(interaction, reports)
         told = map(wire.without_interaction, reports)
-        with suppress(ChannelError, TimeoutError):
+        with suppress(TimeoutError):
             reply = channel.ask("emit", interaction, [*told]).result(EMIT_S)
             return msgspec.convert(reply, SpanReference | None)
         return None
@@ -209,7 +210,7 @@ class Traces:
         if (channel := self.channel) is None:
             self._own.feedback(joined)
         else:
-            with suppress(ChannelError, TimeoutError):
+            with suppress(TimeoutError):
                 channel.ask("said", joined).result(EMIT_S)
 
 

@@ -65,8 +65,8 @@ class Line(Channel):
         """
         super().__init__(sock)
         self.child = child
-        self.heard = threading.Event()
-        """Set once the worker has said that it works, or is gone."""
+        self.begun: Future[Any] = Future()
+        """Whether the worker works: known once it says so, or is gone."""
 
     def end(self, within_s: float) -> int | None:
         """End the connection, and a child with it; return its exit status."""
@@ -191,7 +191,7 @@ class WorkerSender(Sender):
         """Return the worker's series of the last seconds, with what was counted here."""
         with shielded("count"):
             line = self._line
-            if line is None or not (line.is_open and line.heard.is_set()):
+            if line is None or not (line.is_open and line.begun.done()):
                 self.ledger.count_notes()  # else the worker is told
         return _summed(map(_metric, self._known_families), self.meters.registry.collect())
 
@@ -206,17 +206,19 @@ class WorkerSender(Sender):
 
     # --- the thread -----------------------------------------------------------------------------
 
+    def _work(self) -> bool | None:
+        """Serve one worker to its end or ours; return None: another one is to follow, later."""
+        while goes_on := super()._work():
+            pass
+        return goes_on
+
     def _is_ready(self) -> bool:
         """Return whether there is a worker that knows what it is to do, and works."""
-        line = self._line
-        if line is not None and not line.is_open:
-            self._bury(line)
-            return False
-        if line is None:
-            line = self._opened()
-        if line is not None:
-            line.heard.wait()
-        return line is not None
+        line = self._line or self._opened()
+        if line is None or (line.begun.result() and line.is_open):
+            return line is not None
+        self._bury(line)
+        return False
 
     def _opened(self) -> Line | None:
         line: Line | None = None
@@ -230,7 +232,7 @@ class WorkerSender(Sender):
             threading.Thread(
                 target=self._listen, args=(line,), name="ragmonitor-replies", daemon=True
             ).start()
-            line.tell("begin", self._settings.service, told)
+            line.begun = line.ask("begin", self._settings.service, told)
         except BaseException as error:
             if line is not None:
                 line.end(0.0)
@@ -306,8 +308,7 @@ class WorkerSender(Sender):
 
         # It keeps a little for the way back.
         left_s = 0.95 * (request.deadline - time.monotonic())
-        with suppress(ChannelError):
-            self._line.ask(request.name, left_s).add_done_callback(replied)
+        self._line.ask(request.name, left_s).add_done_callback(replied)
 
     def _tick(self) -> None:
         """Tell the worker what was counted here, or have the next told."""
@@ -332,7 +333,6 @@ class WorkerSender(Sender):
         with contained("worker"):
             line.listen(partial(self._handle, line))
         line.close()
-        line.heard.set()
         self._signal()
 
     def _handle(self, line: Line, name: str, *told: Any) -> None:
@@ -347,7 +347,6 @@ class WorkerSender(Sender):
                 self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
                 self._known_families = families
                 self._newest = None if newest is None else _report(*newest)
-            line.heard.set()
         else:
             reference = None
             with contained("export"):
