@@ -27,20 +27,29 @@ from ragmonitor.cli.masking import masked_value
 from ragmonitor.cli.monitor_client import RunningMonitor, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
+from ragmonitor.evaluators import table
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.otel_environment import HTTP, captured_content, otlp_address, otlp_protocol
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
+<<<<<<< HEAD
     Stages,
     encoder_of,
     engine_of,
     exporters_of,
+=======
+    estimates_of,
+    exporters_of,
+    incidents_of,
+    judge_named,
+>>>>>>> pip
     judging_of,
     paid_judge,
 )
 from ragmonitor.pipeline.carried_settings import UNIX
+from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
 from ragmonitor.runtime.addresses import shown
@@ -155,8 +164,8 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
         address = place if isinstance(place, Path) else place.get_secret_value()
         yield "state", partial(_state, address)
     yield "judge builtin", partial(read_trial, BuiltinJudge)
-    if settings.judge.builtin is not None:
-        yield "judge.builtin", partial(read_trial, lambda: encoder_of(settings) or BuiltinJudge())
+    if isinstance(named := settings.judge.builtin, str):
+        yield "judge.builtin", partial(read_trial, partial(judge_named, settings, named))
     yield from _judges(settings)
 
 
@@ -164,10 +173,18 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
 
 def _starts(settings: Settings) -> str:
+<<<<<<< HEAD
     """Make what a monitor makes. Judges and files have their own probes."""
     others = {"state": None, "exporters": (), "judge": JudgeSettings()}
     plain = settings.model_copy(update=others)
     Stages(plain, feedback=lambda _: True, emitter=lambda each: each, store=Memory())
+=======
+    """Start what a monitor starts. Judges and files have their own probes."""
+    plain = settings.model_copy(update={"state": None})
+    redactor_of(plain)
+    estimates_of(plain, BuiltinJudge().identity, None, Memory()).close()
+    incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
+>>>>>>> pip
     return "a monitor starts with them"
 
 
@@ -340,7 +357,18 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
         return paid_judge(alone, named)
 
     for named in filter(None, (judge.name, *judge.fallbacks)):
+<<<<<<< HEAD
         yield f"judge {shown(named)}", partial(read_trial, partial(paid, named))
+=======
+        make = partial(_paid, settings if named == judge.name else alone, alone, named)
+        yield f"judge {shown(named)}", partial(read_trial, make)
+
+
+def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
+    # A monitor starts with it.
+    judging_of(settings, Memory(), ReadingEngine(table.select(settings.evaluators)))
+    return paid_judge(alone, named)
+>>>>>>> pip
 
 
 def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:

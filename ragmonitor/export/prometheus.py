@@ -39,13 +39,12 @@ from ragmonitor.records import (
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.runtime.prices import Prices
-from ragmonitor.runtime.protocols import BreakerState, Exporter
+from ragmonitor.runtime.protocols import Exporter
 from ragmonitor.semconv import conventions, metrics
 from ragmonitor.settings import Settings
 from ragmonitor.store import Store
 
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
-_BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _UNUSED = JudgeUsage()
 
 
@@ -133,10 +132,6 @@ class PrometheusExporter(Exporter):
     def dropped(self, reason: str, n: int = 1) -> None:
         """Count interactions or runs that were given up."""
         self._instruments.count(metrics.DROPPED, reason, n=n)
-
-    def breaker(self, judge: str, state: BreakerState) -> None:
-        """Show the state of the circuit breaker of a judge's provider."""
-        self._instruments.set(_BREAKER_LEVELS[state], metrics.JUDGE_BREAKER_STATE, judge)
 
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""

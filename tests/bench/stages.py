@@ -29,9 +29,9 @@ STAGES = {
     "reading by the built-in judge": ("builtin/__init__.py", "read"),
     "evaluators": ("judging.py", "found"),
     "spans": ("otel.py", "emit"),
-    "record and redaction": ("answer_handling.py", "_captured"),
+    "record and redaction": ("pipeline.py", "_captured"),
     "page and incidents": ("exports.py", "export"),
-    "statistics": ("answer_handling.py", "_complete"),
+    "statistics": ("pipeline.py", "_complete"),
     "what is kept every two seconds": ("pipeline.py", "_tick"),
     "all": ("pipeline.py", "_work"),
 }
