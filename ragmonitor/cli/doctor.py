@@ -34,19 +34,13 @@ from ragmonitor.export.otel_environment import HTTP, captured_content, otlp_addr
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
-<<<<<<< HEAD
-    Stages,
-    encoder_of,
-    engine_of,
-    exporters_of,
-=======
     estimates_of,
     exporters_of,
     incidents_of,
     judge_named,
->>>>>>> pip
     judging_of,
     paid_judge,
+    redactor_of,
 )
 from ragmonitor.pipeline.carried_settings import UNIX
 from ragmonitor.pipeline.judging import ReadingEngine
@@ -57,7 +51,7 @@ from ragmonitor.runtime.errors import InputError, JudgeError, RagMonitorError, S
 from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable
 from ragmonitor.runtime.protocols import Judge
-from ragmonitor.settings import OPTIONS, PREFIX, JudgeSettings, Settings, sources
+from ragmonitor.settings import OPTIONS, PREFIX, Settings, sources
 from ragmonitor.store import Memory, Redis, StoreUnavailableError, store_at
 
 TIMEOUT_S: Final = 2.0
@@ -173,18 +167,11 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
 
 def _starts(settings: Settings) -> str:
-<<<<<<< HEAD
-    """Make what a monitor makes. Judges and files have their own probes."""
-    others = {"state": None, "exporters": (), "judge": JudgeSettings()}
-    plain = settings.model_copy(update=others)
-    Stages(plain, feedback=lambda _: True, emitter=lambda each: each, store=Memory())
-=======
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
     estimates_of(plain, BuiltinJudge().identity, None, Memory()).close()
     incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
->>>>>>> pip
     return "a monitor starts with them"
 
 
@@ -353,22 +340,12 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
 
     def paid(named: str) -> Judge:
         whole = settings if named == judge.name else alone
-        judging_of(whole, Memory(), engine_of(whole))  # a monitor starts with it
+        # A monitor starts with it.
+        judging_of(whole, Memory(), ReadingEngine(table.select(whole.evaluators)))
         return paid_judge(alone, named)
 
     for named in filter(None, (judge.name, *judge.fallbacks)):
-<<<<<<< HEAD
         yield f"judge {shown(named)}", partial(read_trial, partial(paid, named))
-=======
-        make = partial(_paid, settings if named == judge.name else alone, alone, named)
-        yield f"judge {shown(named)}", partial(read_trial, make)
-
-
-def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    # A monitor starts with it.
-    judging_of(settings, Memory(), ReadingEngine(table.select(settings.evaluators)))
-    return paid_judge(alone, named)
->>>>>>> pip
 
 
 def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:
