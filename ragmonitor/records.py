@@ -312,6 +312,10 @@ class JudgeUsage:
         names = [each.name for each in fields(JudgeUsage)]
         return JudgeUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
+    def __sub__(self, other: JudgeUsage) -> JudgeUsage:
+        names = [each.name for each in fields(JudgeUsage)]
+        return JudgeUsage(**{name: getattr(self, name) - getattr(other, name) for name in names})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSentence:
@@ -721,20 +725,6 @@ AlarmKind = Literal["quality", "input", "judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A bad answer behind an alarm."""
-
-    interaction: Interaction
-    assessment: Assessment | None
-    badness: float
-    """0 to 1; 1 is as bad as the signal can say."""
-    at_s: float
-    """Seconds since the epoch."""
-    target: SpanReference | None = None
-    """Its trace; None: none was emitted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmState:
     """The state of one signal's evidence."""
 
@@ -817,8 +807,6 @@ class AlarmEvent:
     """The time since which the evidence had been rising; of a cleared one, when it was raised."""
     objective: float
     higher_is_better: bool = False
-    examples: tuple[Example, ...] = ()
-    """The worst answers since the evidence began to rise, worst first."""
     detail: str = ""
     """A text for people: what else is known."""
     span: AlarmSpan | None = None

@@ -54,7 +54,7 @@ BudgetUnit = Literal["usd", "tokens", "calls"]
 """The unit in which a budget counts."""
 
 BreakerState = Literal["closed", "half_open", "open"]
-"""The state of a provider that is left alone while it fails: `half_open` is one reading that
+"""The state of a provider that is left alone while it fails: `half_open`, the next reading
 tries."""
 
 

@@ -13,8 +13,8 @@ from ragmonitor.judges.builtin.checks import (
     failed_checks,
     follows,
     is_denied,
-    may_be_opposed,
     opposed,
+    opposing,
     surface_of,
 )
 from ragmonitor.judges.builtin.evidence import Evidence
@@ -24,7 +24,7 @@ from ragmonitor.judges.builtin.parsed_sentences import (
     parsed_clauses,
 )
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, may_be_claim
-from ragmonitor.judges.builtin.structured.field_reading import read_fields
+from ragmonitor.judges.builtin.structured.field_reading import FieldReading
 from ragmonitor.judges.builtin.structured.fields import FieldTable
 from ragmonitor.judges.builtin.terms import AND, Key, Term, in_ascii, placed
 from ragmonitor.records import Reason, Severity, Verdict
@@ -208,8 +208,7 @@ def _judged_clause(
     judged = JudgedSentence(clause, held=held, missing=missing, failed=failed)
     if not any(check.reason == "negation" for check in failed):
         best = evidence.closest(judged.held)
-        if whole.is_denied or may_be_opposed(clause, best):
-            judged.failed += opposed(clause, best)
+        judged.failed += opposed(clause, best, opposing(clause, best))
     return _weighed(judged, evidence)
 
 
@@ -240,10 +239,10 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if not judged.is_checked:
         return judged
     best = evidence.closest(judged.held)
-    judged.is_denied = is_denied(sentence, best)
+    passages = opposing(sentence, best)
+    judged.is_denied = is_denied(sentence, passages)
     judged.failed = failed_checks(sentence, missing, best, evidence)
-    if judged.is_denied or may_be_opposed(sentence, best):
-        judged.failed += opposed(sentence, best)
+    judged.failed += opposed(sentence, best, passages)
     return _weighed(judged, evidence)
 
 
@@ -285,7 +284,7 @@ def _add_fields(judged: JudgedSentence, table: FieldTable) -> None:
     What one bears out is supported, whatever the words.
     """
     sentence = judged.sentence
-    reading = read_fields(sentence.bare, sentence.terms, table)
+    reading = FieldReading(sentence.bare, sentence.terms, table)
     if not reading.supported and not reading.findings:
         return
     judged.has_fields = True

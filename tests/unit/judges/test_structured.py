@@ -102,7 +102,7 @@ def test_a_field_without_a_value_says_neither():
     for answer in ("It has parking.", "Parking is not available."):
         sentence = only(answer)
         assert (sentence.verdict, sentence.reasons[-2:]) == (ABSENT, ("field", "parking: null"))
-    assert only("It is open on Sundays.").reasons[-2:] == ("field", "hours.Sunday: None")
+    assert only("It is open on Sundays.").reasons[-2:] == ("field", "hours.Sunday: null")
     assert only("Whether it has parking is not known.").verdict is not CONTRADICTED
 
 

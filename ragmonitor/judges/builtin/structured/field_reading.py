@@ -11,34 +11,25 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from enum import IntEnum
 from itertools import pairwise
 from operator import attrgetter
 from statistics import fmean
 from typing import Final, NamedTuple
 
+from ragmonitor.judges.builtin.stems import stems
 from ragmonitor.judges.builtin.structured import field_words as words
-from ragmonitor.judges.builtin.structured import hours
-from ragmonitor.judges.builtin.structured.fields import (
-    HAN_RUN,
-    MAX_COMPARED,
-    MAX_HAN,
-    MAX_PHRASE,
-    MAX_SHARED,
-    Fact,
-    FieldTable,
-    Token,
-    Value,
-    amount,
-    numbers_of,
-    phrase,
-    tokens,
-)
+from ragmonitor.judges.builtin.structured import fields, hours
+from ragmonitor.judges.builtin.structured.fields import Fact, FieldTable, Group, phrase, tokens
+from ragmonitor.judges.builtin.structured.formats import Row
+from ragmonitor.judges.builtin.structured.hours import Token, token_of
 from ragmonitor.judges.builtin.terms import Term
 from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_PER_CLAUSE: Final = 24
 """Numbers or fields of one clause; of more, none is read."""
+MAX_SHARED: Final = 16
+"""Fields or rows that share a word or a name; more of them are not told apart, and not read."""
+MAX_COMPARED: Final = 256
 _BORDER: Final = lazy_pattern(
     r"[;；。，]|(?:,\s{0,3})?\b(?:but|however|although|though|while|whereas|rather than"
     r"|instead of)\b|,\s{1,3}(?:yet|with)\b"
@@ -48,73 +39,24 @@ _BORDER: Final = lazy_pattern(
     rf"|{hours.DAY}[^.;,]{{0,24}}?\d|\d{{1,2}}(?::\d\d)?\s?[ap]\.?m\b|\d{{1,2}}:\d\d)",
     re.IGNORECASE,
 )
-_NEGATIVE: Final = lazy_pattern(
-    r"\b(?:disabled|unavailable|lack(?:s|ing)?|without|prohibited|forbidden|banned|disallowed"
-    r"|(?:turned|switched) off|missing|excluded|excludes|neither|rather than|instead of)\b"
-    r"|禁止|谢绝|关闭|停用",
-    re.IGNORECASE,
-)
-"""Words that deny, besides signs of negation."""
-_UNKNOWN: Final = lazy_pattern(
-    r"\b(?:unclear|unknown|unspecified|not? (?:mentioned|specified|listed|provided|stated|known))\b"
-    r"|未提及|没有提到|未说明|未知|不清楚|未注明",
-    re.IGNORECASE,
-)
-_OFFERS: Final = lazy_pattern(
-    r"\b(?:has|have|had|with|offers?|provides?|includes?|features?|allows?|accepts?|available"
-    r"|supports?|there (?:is|are)|enjoy|relax|use|welcome|comes?|serves?|takes?|provided|offered)\b"
-    r"|有|提供|支持|可|设|带|含",
-    re.IGNORECASE,
-)
 _IS: Final = lazy_pattern(
     r"\s{0,3}(?:(?:is|are|was|were|:|=)\s{1,3}(?:(?:the|a|an|very|quite|now|currently|set|to)"
     r"\s{1,3}){0,3}(?P<word>[^\W\d_]+)|(?:为|是|：)(?P<han>[\u3400-\u9fff]{2,8}))"
 )
-_LIMITS: Final = lazy_pattern(
-    r"(?i:\b(?:than|compared|versus|about|around|roughly|nearly|almost|approximately|over|under"
-    r"|at least|at most|above|below|exceeding|up to)\b|[~比约近]|左右|超过|至少|不低于|不到|低于"
-    "|最多)"
-)
-"""What follows is compared, no value: its numbers are not looked for."""
+_HAN_LIMITS: Final = lazy_pattern("[~比约近]|左右|超过|至少|不低于|不到|低于|最多")
 _OFFERED: Final = frozenset(
     map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))
 )
 """Values that say that there is something at all."""
 
 
-_DERIVED: Final[dict[str, tuple[Callable[[list[float]], float], re.Pattern[str]]]] = {
-    "average": (fmean, lazy_pattern(r"(?i:\b(?:averages?|averaging|mean)\b|平均)")),
-    "total": (
-        sum,
-        lazy_pattern(r"(?i:\b(?:total|altogether|combined|sum|in all)\b|合计|总共|总计|一共)"),
-    ),
-    "highest": (
-        max,
-        lazy_pattern(
-            r"(?i:\b(?:highest|largest|biggest|most|longest|heaviest|maximum|best|top)\b"
-            "|最(?:高|大|多|贵|长|重))"
-        ),
-    ),
-    "lowest": (
-        min,
-        lazy_pattern(
-            r"(?i:\b(?:lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum)\b"
-            "|最(?:低|小|少|便宜|短|轻))"
-        ),
-    ),
-}
-"""The figures of several rows: how each is reckoned, and the words for it."""
-_EXTREMES: Final = ("highest", "lowest")
-
-
-class Outcome(IntEnum):
-    """What a field says of a mention, the strongest last."""
-
-    SILENT = 0
-    CONTRADICTS = 1
-    UNKNOWN = 2
-    """It has no value."""
-    SUPPORTS = 3
+_Reckon = Callable[[list[float]], float]
+_RECKONED: dict[str, _Reckon] = {"average": fmean, "total": sum, "highest": max, "lowest": min}
+"""How the figures of several rows are reckoned."""
+_OPEN: Final = stems("open close shut")
+Span = tuple[int, int]
+SILENT, CONTRADICTS, UNKNOWN, SUPPORTS = range(4)
+"""What a field says of what is said, the strongest last; it is unknown if it has no value."""
 
 
 class Finding(NamedTuple):
@@ -128,20 +70,153 @@ class Finding(NamedTuple):
     """Whether the field says otherwise; else it has no value."""
 
 
-Span = tuple[int, int]
+class Mention(NamedTuple):
+    """What a clause says of some fields, which are spoken of by the same words."""
+
+    group: Group
+    at: Sequence[Token]
+    """The words that speak of them."""
+    facts: Sequence[Fact]
+    """Those of the rows that are named."""
+
+
+class Clause:
+    """One clause of a sentence, and what is said in it."""
+
+    def __init__(self, text: str, span: Span, content: Sequence[Term], table: FieldTable) -> None:
+        """Read a clause, and find the rows that are named in it."""
+        self.text = text
+        self.start, self.end = span
+        self.own = text[self.start : self.end]
+        self.tokens = tokens(text, *span)
+        if not text.isascii():
+            self.tokens = sorted([*self.tokens, *_chinese_tokens(text, span, table)], key=_START)
+        self.keys = {token.key for token in self.tokens}
+        begin, end = (bisect_left(content, at, key=_AT) for at in span)
+        content = content[begin:end]
+        self.times = hours.times(content)
+        self.numbers = fields.numbers_of(text, content)
+        self.signs = [token_of(term) for term in content if term.kind == "negation"]
+        self.is_unknown = "unknown" in self.keys
+        """Whether it says that something is not known."""
+        self.rows: set[Row] = set()
+        """The rows that are named, here or elsewhere in the sentence."""
+        for name in table.names.among(self.tokens):  # which holds none of the numbers
+            if len(table.names[name.key]) <= MAX_SHARED:
+                self.rows.update(table.names[name.key])
+                self.numbers = [
+                    n for n in self.numbers if n.start >= name.end or n.end <= name.start
+                ]
+        self.numbers = self.numbers if len(self.numbers) <= MAX_PER_CLAUSE else []
+        self.mentions: list[Mention] = []
+
+    def find_mentions(self, everywhere: Group, table: FieldTable) -> None:
+        """Find the fields of which a word stands here, and all in the whole sentence."""
+        groups: dict[Group, None] = {}
+        for token in self.tokens:
+            spoken = table.by_word.get(token.key, ())
+            for group in spoken if len(spoken) <= MAX_SHARED else ():
+                if group <= everywhere:
+                    groups[group] = None
+        found: list[Mention] = []
+        whole: list[set[Token]] = []
+        for group in groups if len(groups) <= MAX_PER_CLAUSE else ():
+            at = [token for token in self.tokens if token.key in group]
+            found.append(Mention(group, at, table.of(group, self.rows)))
+            if not any(at[0].start <= number.start < at[-1].start for number in self.numbers):
+                whole.append({*at})
+        self.mentions = [m for m in found if not any({*m.at} < other for other in whole)]
+
+    def is_negated(self, at: Sequence[Token] = ()) -> bool:
+        """Return whether the clause denies what some of its words speak of, or anything."""
+        signs = [s for s in self.signs if not any(t.start <= s.start < t.end for t in at)]
+        for other in self.mentions if at and signs else ():
+            first = other.at[0].start
+            if set(other.at).isdisjoint(at):  # `not near the harbour` denies that alone
+                signs = [sign for sign in signs if not 0 <= first - sign.end <= 8]
+        return bool(signs) != ("without" in self.keys)
+
+    def find(self, value: str) -> Span | None:
+        """Return where a phrase stands."""
+        joined = "|".join(["", *[token.key for token in self.tokens], ""]) if value else ""
+        at = joined.find(f"|{value}|")
+        if at < 0:
+            return None
+        first = joined.count("|", 0, at)
+        return self.tokens[first].start, self.tokens[first + value.count("|")].end
+
+    def derived(self) -> Token | None:
+        """Return what is said of several rows together (`average`), and where."""
+        for token in self.tokens:
+            name = words.DERIVED.get(self.text[token.start : token.end].lower())
+            if name:
+                return token._replace(key=name)
+        return None
+
+
+_START: Final = attrgetter("start")
+_AT: Final = attrgetter("at")
+
+
+def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clause]:
+    """Return the clauses of a sentence, with what they mention.
+
+    Rows that are named in any of them go for those that name none.
+    """
+    places: list[int] = []
+    has_sign = "," in text or ";" in text or not text.isascii()
+    if has_sign or not words.JOINING.isdisjoint(text.lower().split()):
+        places = [border.start() for border in _BORDER.finditer(text)]
+    spans = pairwise([0, *places, len(text)])
+    clauses = [Clause(text, span, content, table) for span in spans]
+    named = set[Row]().union(*[clause.rows for clause in clauses])
+    everywhere = frozenset[str]().union(*[clause.keys for clause in clauses])
+    for clause in clauses:
+        if len(named) <= MAX_SHARED:
+            clause.rows = clause.rows or named
+        clause.find_mentions(everywhere, table)
+    return clauses
+
+
+def _chinese_tokens(text: str, span: Span, table: FieldTable) -> Iterator[Token]:
+    """Yield the words of a part of a Chinese text by which any field is spoken of."""
+    for at in range(*span):
+        for size in range(2, fields.MAX_HAN + 1) if text[at] in table.han else ():
+            word = text[at : at + size].lower()
+            for known in {word, words.SAME.get(word, word)} if word in table.han else ():
+                yield Token(known, at, at + len(word))
 
 
 class FieldReading:
-    """What fields bear out of a sentence, and what they object to."""
+    """What the fields bear out of a sentence, and what they object to."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, text: str, content: Sequence[Term], table: FieldTable) -> None:
+        """Read a sentence, whose terms have offsets."""
         self.supported: set[Span] = set()
         self.findings: list[Finding] = []
+        self._table = table
+        for clause in _clauses(text, content, table):
+            if table.weeks and not clause.is_unknown:
+                self._read_hours(clause)
+            for mention in clause.mentions:
+                self._read_mention(clause, mention)
+            is_value = clause.keys.isdisjoint(words.LIMITS)
+            if clause.numbers and is_value and not _HAN_LIMITS.search(clause.own):
+                self._read_numbers(clause)
+            if clause.rows and not self.findings and not clause.is_negated():
+                self._read_extremes(clause)
+                self._read_values_of_others(clause)
+        if self.supported:  # so are the words that only carry what a field says
+            carried = [t for t in content if t.key in words.FRAMES or t.kind == "negation"]
+            self.supported.update([token_of(term)[1:] for term in carried])
+            for frame in words.HAN_FRAMES if not text.isascii() else ():
+                at = text.find(frame)
+                if at >= 0:
+                    self.supported.add((at, at + len(frame)))
 
-    def add(
+    def _add(
         self,
-        outcomes: Sequence[tuple[Outcome, str]],
+        outcomes: Sequence[tuple[int, str]],
         places: Sequence[Span],
         borne: Sequence[Span] = (),
     ) -> None:
@@ -152,355 +227,202 @@ class FieldReading:
             places: Where it stands what they speak of; the first is where a finding begins.
             borne: What else is supported if one agrees.
         """
-        best = max([outcome for outcome, _ in outcomes], default=Outcome.SILENT)
-        if best is Outcome.SUPPORTS:
+        best = max([outcome for outcome, _ in outcomes], default=SILENT)
+        if best == SUPPORTS:
             self.supported.update([*places, *borne])
-        elif best is not Outcome.SILENT:
-            label = min(label for outcome, label in outcomes if outcome is best)
-            self.findings.append(Finding(*places[0], label, best is Outcome.CONTRADICTS))
+        elif best != SILENT:
+            label = min(label for outcome, label in outcomes if outcome == best)
+            self.findings.append(Finding(*places[0], label, best == CONTRADICTS))
 
+    def _read_mention(self, clause: Clause, mention: Mention) -> None:
+        """Compare what a clause says of a field that holds no number."""
+        is_negated = clause.is_negated(mention.at)
+        outcomes: list[tuple[int, str]] = []
+        borne: list[Span] = []
+        known: list[Token] = []
+        for fact in mention.facts:
+            place = clause.find(fact.value.phrase)
+            outcome = _outcome(clause, mention, fact, place, is_negated=is_negated)
+            outcomes.append((outcome, fact.label if outcome in {CONTRADICTS, UNKNOWN} else ""))
+            borne += [place] if place else []
+            known += fact.value.times
+        places = [(mention.at[0].start, mention.at[-1].end)]
+        if known and clause.times:
+            right = [time for time in clause.times if any(hours.is_same(time, k) for k in known)]
+            places = [time[1:] for time in right or clause.times]
+        self._add(outcomes, places, borne)
 
-class Mention(NamedTuple):
-    """What a clause says of some fields, which are spoken of by the same words."""
-
-    group: Sequence[Fact]
-    """All of them, of whatever row."""
-    at: Sequence[Token]
-    """The words that speak of them."""
-    facts: Sequence[Fact]
-    """Those of the rows that are named."""
-
-
-def _span(term: Term) -> Span:
-    return term.at, term.at + len(term.surface)
-
-
-class Clause:
-    """One clause of a sentence, and what is said in it."""
-
-    def __init__(
-        self,
-        text: str,
-        span: Span,
-        said: Sequence[Token],
-        content: Sequence[Term],
-        table: FieldTable,
-    ) -> None:
-        """Read a clause.
-
-        Args:
-            text: The sentence.
-            span: Where the clause begins and ends in it.
-            said: The words of the clause.
-            content: The terms of the clause.
-            table: The fields.
-        """
-        self.text = text
-        self.start, self.end = span
-        self.own = text[self.start : self.end]
-        self.tokens = said
-        self.times = hours.times(content)
-        self.phrases: dict[str, Span] = {}
-        """Maps each run of words to where it stands."""
-        for position, first in enumerate(said):
-            joined = ""
-            for last in said[position : position + MAX_PHRASE]:
-                joined = f"{joined}|{last.key}" if joined else last.key
-                self.phrases.setdefault(joined, (first.start, last.end))
-        names = [n for n in self.phrases if 0 < len(table.by_name.get(n, ())) <= MAX_SHARED]
-        self.named = frozenset(row for name in names for row in table.by_name[name])
-        """The rows that are named, here or elsewhere in the sentence."""
-        taken = [self.phrases[name] for name in names]
-        numbers = [
-            term
-            for term in numbers_of(text, content)
-            if not any(first < _span(term)[1] and last > term.at for first, last in taken)
-        ]
-        self.numbers = numbers if len(numbers) <= MAX_PER_CLAUSE else []
-        """Its numbers that are not of a name."""
-        self.signs = [_span(term) for term in content if term.kind == "negation"]
-        """Where signs of negation begin and end."""
-        self._denies = bool(_NEGATIVE.search(self.own))
-        self.is_unknown = bool(_UNKNOWN.search(self.own))
-        """Whether it says that something is not known."""
-        self.mentions: list[Mention] = []
-
-    def is_negated(self, at: Sequence[Token] = ()) -> bool:
-        """Return whether the clause denies what some of its words speak of, or anything."""
-        signs = [s for s in self.signs if not any(t.start <= s[0] < t.end for t in at)]
-        for other in self.mentions if at and signs else ():
-            first = other.at[0].start
-            if set(other.at).isdisjoint(at):  # `not near the harbour` denies that alone
-                signs = [sign for sign in signs if not 0 <= first - sign[1] <= 8]
-        return bool(signs) != self._denies
-
-    def find_mentions(self, everywhere: frozenset[str], table: FieldTable) -> None:
-        """Find the fields of which a word stands here, and all in the whole sentence."""
-        groups = dict.fromkeys(
-            said
-            for token in self.tokens
-            if len(table.by_word.get(token.key, ())) <= MAX_SHARED
-            for said in table.by_word.get(token.key, ())
-            if said <= everywhere
-        )
-        if len(groups) > MAX_PER_CLAUSE:
+    def _read_hours(self, clause: Clause) -> None:
+        """Compare what a clause says of opening hours with those of the rows that it may mean."""
+        weeks = self._table.weeks_of(clause.rows)
+        is_about = clause.times or not (clause.own.isascii() and clause.keys.isdisjoint(_OPEN))
+        if not is_about or len(weeks) > MAX_SHARED:
             return
-        for said in groups:
-            own = [token for token in self.tokens if token.key in said]
-            facts = table.groups[said]
-            self.mentions.append(Mention(facts, own, table.of(facts, self.named)))
-        whole = [
-            {*at}
-            for _, at, _ in self.mentions
-            if not any(at[0].start <= term.at < at[-1].start for term in self.numbers)
-        ]
-        self.mentions = [m for m in self.mentions if not any({*m.at} < other for other in whole)]
+        sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
+        says_closed = bool(hours.CLOSED.search(clause.own))
+        which = hours.days(clause.own)
+        asked = which or (hours.days(clause.text[:400]) if sides else [])
+        if not (says_closed or (sides and asked) or hours.SAYS_OPEN.search(clause.own)):
+            return
+        days = [day for _, each in asked for day in each]
+        says_closed = (says_closed and not sides) != clause.is_negated()
+        outcomes = [_of_week(week, days, sides, says_closed=says_closed) for week in weeks]
+        places = [(clause.start + start, clause.start + end) for (start, end), _ in which]
+        places += [time[1:] for time in clause.times]
+        self._add(outcomes, places or [(clause.start, clause.end)])
 
-
-def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clause]:
-    """Return the clauses of a sentence, with what they mention.
-
-    Rows that are named in any of them go for those that name none.
-    """
-    found = sorted([*tokens(text), *_chinese_tokens(text, table)], key=attrgetter("start"))
-    clauses: list[Clause] = []
-    for span in pairwise([0, *(border.start() for border in _BORDER.finditer(text)), len(text)]):
-        first, last = (bisect_left(found, at, key=attrgetter("start")) for at in span)
-        begin, end = (bisect_left(content, at, key=attrgetter("at")) for at in span)
-        clauses.append(Clause(text, span, found[first:last], content[begin:end], table))
-    named = frozenset(row for clause in clauses for row in clause.named)
-    everywhere = frozenset(token.key for token in found)
-    for clause in clauses:
-        if len(named) <= MAX_SHARED:
-            clause.named = clause.named or named
-        clause.find_mentions(everywhere, table)
-    return clauses
-
-
-def _chinese_tokens(text: str, table: FieldTable) -> Iterator[Token]:
-    """Yield the words of a Chinese text by which any field is spoken of."""
-    for run in HAN_RUN.finditer(text):
-        for at in range(run.start(), run.end()):
-            for size in range(2, min(MAX_HAN, len(text) - at) + 1):
-                word = text[at : at + size].lower()
-                for known in {word if word in table.han else "", words.SAME.get(word, "")} - {""}:
-                    yield Token(known, at, at + size)
-
-
-def read_fields(text: str, content: Sequence[Term], table: FieldTable) -> FieldReading:
-    """Return what the fields say of a sentence, whose terms have offsets."""
-    reading = FieldReading()
-    for clause in _clauses(text, content, table):
-        if not clause.is_unknown:
-            _read_schedules(clause, table, reading)
+    def _read_numbers(self, clause: Clause) -> None:
+        """Compare each number with the fields whose words stand next to it."""
+        spoken: dict[Token, list[Mention]] = defaultdict(list)
         for mention in clause.mentions:
-            _read_mention(clause, mention, reading)
-        if clause.numbers and not _LIMITS.search(clause.own):
-            _read_numbers(clause, reading)
-        if clause.named and not clause.is_negated() and not reading.findings:
-            _read_extremes(clause, reading)
-            _read_values_of_others(clause, table, reading)
-    if reading.supported:  # so are the words that only carry what a field says
-        frames = [term for term in content if term.key in words.FRAMES or term.kind == "negation"]
-        reading.supported.update(map(_span, frames))
-        for frame in words.HAN_FRAMES if not text.isascii() else ():
-            at = text.find(frame)
-            if at >= 0:
-                reading.supported.add((at, at + len(frame)))
-    return reading
+            for token in mention.at if any(f.value.numbers for f in mention.facts) else ():
+                spoken[token].append(mention)
+        used: set[Token] = set()
+        near = sorted((_gap(n, t), n, t) for n in clause.numbers for t in spoken)
+        for gap, number, token in near:
+            is_behind = gap <= 24 and token.start > number.start  # `three reviews`
+            facts = [
+                fact
+                for mention in spoken[token]
+                for fact in mention.facts
+                if fact.value.numbers and (is_behind or not fact.is_count)
+            ]
+            if gap > 48 or not facts or not used.isdisjoint({number, token}):
+                continue
+            used |= {number, token}
+            figures = list(_figures(clause, facts))
+            if any(_is_value(number.key, value) for _, _, value in figures):
+                at = [each[1:] for mention in spoken[token] for each in mention.at]
+                self.supported.update([number[1:], *at])
+            elif figures:
+                self.findings.append(Finding(*number[1:], min(figures)[1], True))
+
+    def _read_extremes(self, clause: Clause) -> None:
+        """Find a row that is said to have the most or the least of something, and has not."""
+        said = clause.derived() if clause.mentions and not clause.numbers else None
+        for mention in clause.mentions if said and said.key in {"highest", "lowest"} else ():
+            group = self._table.groups[mention.group][:MAX_COMPARED]
+            facts = [f for f in group if len(f.value.numbers) == 1 and not f.is_count]
+            own = [fact for fact in facts if not clause.rows.isdisjoint(fact.rows)]
+            figures = [fields.amount(fact.value.numbers[0]) for fact in facts]
+            if said and len(facts) > len(own) == 1:
+                best = _RECKONED[said.key](figures)
+                if fields.amount(own[0].value.numbers[0]) != best:
+                    self.findings.append(Finding(*said[1:], own[0].label, True))
+
+    def _read_values_of_others(self, clause: Clause) -> None:
+        """Find a value that another row has, and not the one that is named."""
+        values = self._table.values
+        said = {each.key: each[1:] for each in (*values.among(clause.tokens), *clause.numbers)}
+        for value, span in said.items():
+            facts = values.get(value, ())
+            if not 0 < len(facts) <= MAX_SHARED or span in self.supported:
+                continue
+            if any(not clause.rows.isdisjoint(fact.rows) for fact in facts):
+                continue
+            wrong: list[str] = []
+            for group in {fact.said for fact in facts}:
+                every = self._table.groups[group][:MAX_COMPARED]
+                own = [fact for fact in every if not clause.rows.isdisjoint(fact.rows)]
+                have = [{fact.value.phrase, *fact.value.numbers} - {""} for fact in own]
+                if all(each and said.keys().isdisjoint(each) for each in have):
+                    wrong += [fact.label for fact in own]
+            if wrong:
+                self.findings.append(Finding(*span, min(wrong), True))
 
 
-def _read_mention(clause: Clause, mention: Mention, reading: FieldReading) -> None:
-    """Compare what a clause says of a field that holds no number."""
-    is_negated = clause.is_negated(mention.at)
-    outcomes = [
-        (_outcome(clause, mention, fact.value, is_negated=is_negated), fact.label)
-        for fact in mention.facts
-    ]
-    values = {fact.value.phrase for fact in mention.facts} & clause.phrases.keys()
-    places = [(mention.at[0].start, mention.at[-1].end)]
-    known = [time for fact in mention.facts for time in fact.value.times]
-    if known and clause.times:
-        right = [time for time in clause.times if any(hours.is_same(time, k) for k in known)]
-        places = [*map(_span, right or clause.times)]
-    reading.add(outcomes, places, [clause.phrases[each] for each in values])
-
-
-def _outcome(clause: Clause, mention: Mention, value: Value, *, is_negated: bool) -> Outcome:
+def _outcome(
+    clause: Clause, mention: Mention, fact: Fact, place: Span | None, *, is_negated: bool
+) -> int:
+    """Return what a field, whose value may stand in a clause, says of its mention there."""
+    value = fact.value
     if clause.is_unknown:
-        return Outcome.SUPPORTS if value.is_null else Outcome.SILENT
+        return SUPPORTS if value.is_null else SILENT
     if value.is_null:
-        is_asked = not clause.numbers and _OFFERS.search(clause.own)
-        return Outcome.UNKNOWN if is_asked else Outcome.SILENT
+        is_asked = not clause.own.isascii() or not clause.keys.isdisjoint(words.OFFERS)
+        return UNKNOWN if is_asked and not clause.numbers else SILENT
     if value.truth is not None:
-        return Outcome.SUPPORTS if value.truth != is_negated else Outcome.CONTRADICTS
+        return SUPPORTS if value.truth != is_negated else CONTRADICTS
     if value.times and clause.times:
         is_said = any(hours.is_same(said, each) for said in clause.times for each in value.times)
-        return Outcome.SUPPORTS if is_said else Outcome.CONTRADICTS
+        return SUPPORTS if is_said else CONTRADICTS
     if not value.phrase or value.numbers or value.times:
-        return Outcome.SILENT
-    if value.phrase in _OFFERED or value.phrase in clause.phrases:
-        return Outcome.CONTRADICTS if is_negated else Outcome.SUPPORTS
-    return Outcome.SILENT if is_negated else _of_value(clause, mention, value.phrase)
-
-
-def _of_value(clause: Clause, mention: Mention, value: str) -> Outcome:
-    """Return whether a clause gives another value than a field has right behind its words."""
-    said = _IS.match(clause.text, mention.at[-1].end, clause.end)
+        return SILENT
+    if place or value.phrase in _OFFERED:
+        return CONTRADICTS if is_negated else SUPPORTS
+    said = None if is_negated else _IS.match(clause.text, mention.at[-1].end, clause.end)
     if said is None:
-        return Outcome.SILENT
-    if han := said["han"]:
-        is_other = value not in han and han not in value
+        return SILENT
+    if han := said["han"]:  # another value stands right behind the field's words
+        is_other = value.phrase not in han and han not in value.phrase
     else:
         key = tokens(said["word"])[0].key
-        is_other = key not in words.FRAMES and key not in value.split("|")
-    return Outcome.CONTRADICTS if is_other else Outcome.SILENT
+        is_other = key not in words.FRAMES and key not in value.phrase.split("|")
+    return CONTRADICTS if is_other else SILENT
 
 
-# --- opening hours ------------------------------------------------------------------------------
-
-
-def _read_schedules(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
-    """Compare what a clause says of opening hours with those of the rows that it may mean."""
-    schedules = table.schedules_of(clause.named)
-    if not 0 < len(schedules) <= MAX_SHARED:
-        return
-    sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
-    says_closed = bool(hours.CLOSED.search(clause.own))
-    which = hours.days(clause.own)
-    asked = which or (hours.days(clause.text[:400]) if sides else [])
-    if not (says_closed or (sides and asked) or hours.SAYS_OPEN.search(clause.own)):
-        return
-    days = [day for _, each in asked for day in each]
-    says_closed = (says_closed and not sides) != clause.is_negated()
-    outcomes = [_of_hours(each, days, sides, says_closed=says_closed) for each in schedules]
-    places = [(clause.start + start, clause.start + end) for (start, end), _ in which]
-    places += map(_span, clause.times)
-    reading.add(outcomes, places or [(clause.start, clause.end)])
-
-
-def _of_hours(
-    schedule: hours.Schedule,
+def _of_week(
+    week: dict[int, list[Fact]],
     asked: Sequence[int],
     sides: Sequence[hours.Side],
     *,
     says_closed: bool,
-) -> tuple[Outcome, str]:
-    """Return whether a schedule agrees with what is said of some days, and its field."""
-    days = asked or [*schedule.hours]
-    missing = [day for day in days if schedule.hours.get(day) is None]
-    known = [day for day in days if day not in missing]
-    wrong = [day for day in known if not schedule.agrees(day, sides, says_closed=says_closed)]
-    if wrong and (asked or (len(wrong) == len(known) and sides)):
-        return Outcome.CONTRADICTS, schedule.label(min(wrong))
-    if asked and missing:
-        outcome = Outcome.SILENT if says_closed else Outcome.UNKNOWN
-        return outcome, schedule.label(min(missing))
-    return (Outcome.SUPPORTS if known and (asked or sides) else Outcome.SILENT), ""
+) -> tuple[int, str]:
+    """Return whether opening hours agree with what is said of some days or all, and the field."""
+    known = {day: facts for day, facts in week.items() if not facts[-1].value.is_null}
+    days = [day for day in asked or week if day in known]
+    missing = [day for day in asked if day not in known]
+    wrong = [day for day in days if not _agrees(known[day], sides, says_closed=says_closed)]
+    if wrong and (asked or (sides and wrong == days)):
+        return CONTRADICTS, week[min(wrong)][0].label
+    if missing:
+        day, path = min(missing), min(fact.path for facts in week.values() for fact in facts)
+        label = f"{path.rpartition('.')[0] or path}.{hours.DAY_NAMES[day - 1]}"
+        outcome = SILENT if says_closed else UNKNOWN
+        return outcome, week[day][0].label if day in week else label
+    return SUPPORTS if days and (asked or sides) else SILENT, ""
 
 
-# --- numbers ------------------------------------------------------------------------------------
+def _agrees(facts: Sequence[Fact], sides: Sequence[hours.Side], *, says_closed: bool) -> bool:
+    """Return whether the hours of a day are what is said of it."""
+    spans = [
+        span
+        for times in (fact.value.times for fact in facts)
+        for span in zip(times[::2], times[1::2], strict=False)
+    ]
+    if not sides:
+        return bool(spans) != says_closed
+    return all(
+        any(hours.is_same(time, span[0 if opens else 1]) for span in spans) for time, opens in sides
+    )
 
 
-def _read_numbers(clause: Clause, reading: FieldReading) -> None:
-    """Compare each number with the fields whose words stand next to it."""
-    counted = {
-        token
-        for mention in clause.mentions
-        if any(fact.value.numbers for fact in mention.facts)
-        for token in mention.at
-    }
-    used: set[Token | Term] = set()
-    for gap, number, token in sorted((_gap(n, t), n, t) for n in clause.numbers for t in counted):
-        if number in used or token in used or gap > 48:
-            continue
-        mentions = [mention for mention in clause.mentions if token in mention.at]
-        is_behind = gap <= 24 and token.start > number.at  # `three reviews`
-        facts = [
-            fact
-            for mention in mentions
-            for fact in mention.facts
-            if fact.value.numbers and (is_behind or fact.column)
-        ]
-        if facts:
-            used |= {number, token}
-            spans = [(each.start, each.end) for mention in mentions for each in mention.at]
-            _compare(clause, number, facts, spans, reading)
+def _figures(clause: Clause, facts: Sequence[Fact]) -> Iterator[tuple[int, str, float]]:
+    """Yield what a number may be: how many words speak of it, its label and its value.
 
-
-def _gap(number: Term, word: Token) -> int:
-    """Return how far a word is from a number; one behind it is a little nearer."""
-    start, end = _span(number)
-    return word.start - end if word.start >= end else max(0, start - word.end) + 1
-
-
-def _compare(
-    clause: Clause,
-    number: Term,
-    facts: Sequence[Fact],
-    spans: Sequence[Span],
-    reading: FieldReading,
-) -> None:
-    """Compare a number with fields or, of several rows, with what the clause says of them all."""
+    Of several rows it is what the clause says of them all.
+    """
     columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
-        columns[fact.column].append(fact)
-    derived = next((name for name, (_, signs) in _DERIVED.items() if signs.search(clause.own)), "")
-    figures: list[tuple[int, str, float]] = []
-    """How many words speak of each, its label and its value."""
+        columns["#" * fact.is_count, *fact.column].append(fact)
+    derived = clause.derived()
     for column, alike in columns.items():
         if derived and len(alike) > 1:
-            value = _DERIVED[derived][0]([amount(fact.value.numbers[0]) for fact in alike])
-            figures.append((0, f"{derived} of {'.'.join(column)}: {value:.6g}", value))
-        elif derived not in _EXTREMES:
-            figures += [(len(f.said), f.label, amount(n)) for f in alike for n in f.value.numbers]
-    if any(_is_value(str(number.key), value) for _, _, value in figures):
-        reading.supported.update([_span(number), *spans])
-    elif figures:
-        reading.findings.append(Finding(*_span(number), min(figures)[1], True))
+            value = _RECKONED[derived.key]([fields.amount(f.value.numbers[0]) for f in alike])
+            yield 0, f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}", value
+        elif not derived or derived.key in {"average", "total"}:
+            for fact in alike:
+                for key in fact.value.numbers:
+                    yield len(fact.said), fact.label, fields.amount(key)
+
+
+def _gap(number: Token, word: Token) -> int:
+    """Return how far a word is from a number; one behind it is a little nearer."""
+    is_behind = word.start >= number.end
+    return word.start - number.end if is_behind else max(0, number.start - word.end) + 1
 
 
 def _is_value(key: str, value: float) -> bool:
     """Return whether a number is a field's value, exact or rounded to two digits or more."""
-    digits = key[1:].replace(".", "").strip("0")
-    is_rounded = 20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == amount(key)
-    return amount(key) == value or is_rounded
-
-
-# --- rows ---------------------------------------------------------------------------------------
-
-
-def _read_extremes(clause: Clause, reading: FieldReading) -> None:
-    """Find a row that is said to have the most or the least of something, and has not."""
-    for name in _EXTREMES if not clause.numbers else ():
-        extreme, signs = _DERIVED[name]
-        word = signs.search(clause.own)
-        for group, _, _ in clause.mentions if word else ():
-            facts = [f for f in group[:MAX_COMPARED] if len(f.value.numbers) == 1 and f.column]
-            own = [fact for fact in facts if not clause.named.isdisjoint(fact.rows)]
-            figures = [amount(fact.value.numbers[0]) for fact in facts]
-            best = extreme(figures) if figures else 0.0
-            if word and len(facts) > len(own) == 1 and amount(own[0].value.numbers[0]) != best:
-                place = clause.start + word.start(), clause.start + word.end()
-                reading.findings.append(Finding(*place, own[0].label, True))
-
-
-def _read_values_of_others(clause: Clause, table: FieldTable, reading: FieldReading) -> None:
-    """Find a value that another row has, and not the one that is named."""
-    said = {str(number.key): _span(number) for number in clause.numbers}
-    said = {**clause.phrases, **said}
-    for value, span in said.items():
-        facts = [fact for fact in table.by_value.get(value, ()) if fact.column]
-        if not 0 < len(facts) <= MAX_SHARED or span in reading.supported:
-            continue
-        if any(not clause.named.isdisjoint(fact.rows) for fact in facts):
-            continue
-        wrong: list[str] = []
-        for name in {fact.said for fact in facts}:
-            group = table.groups[name][:MAX_COMPARED]
-            own = [fact for fact in group if not clause.named.isdisjoint(fact.rows)]
-            values = [{fact.value.phrase, *fact.value.numbers} - {""} for fact in own]
-            if all(each and said.keys().isdisjoint(each) for each in values):
-                wrong += [fact.label for fact in own]
-        if wrong:
-            reading.findings.append(Finding(*span, min(wrong), True))
+    digits, said = key[1:].replace(".", "").strip("0"), fields.amount(key)
+    return said == value or (20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == said)

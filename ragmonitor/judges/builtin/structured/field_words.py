@@ -45,10 +45,15 @@ checkin: check_in|入住
 checkout: check_out|退房
 shuttle: 接送
 appointment: 需预约
-exclude: excluding
 remote: remotely
 battery: 电池
 color: colour|颜色
+many: lot_of
+about: up_to|at_least|at_most
+without: lack|disabled|unavailable|prohibited|forbidden|banned|disallowed|missing|excluded|neither
+without: turn_off|switch_off|rather_than|instead_of|禁止|谢绝|关闭|停用
+unknown: unclear|unspecified|not_mention|no_mention|not_specify|not_list|not_provide|not_state
+unknown: not_know|未提及|没有提到|未说明|未知|不清楚|未注明
 """
 
 SAME: Final = {
@@ -70,6 +75,32 @@ EMPTY_KEYS: Final = stems(
 """Stems in keys that need not be said to speak of the field, if the key has others."""
 EMPTY_HAN: Final = "是否|可否|能否|支持|提供|允许|数量|年份|日期|总数|数|率"
 """The words at the ends of Chinese keys."""
+
+JOINING: Final = words("but however although though while whereas and rather instead")
+"""Words at which a clause may begin."""
+LIMITS: Final = stems(
+    "than compared versus about around roughly nearly almost approximately over under above below"
+    " exceeding"
+)
+"""Keys beside which a number is compared, and no value."""
+OFFERS: Final = stems(
+    "has with offer provide include feature allow accept available support there enjoy relax use"
+    " welcome come serve take"
+)
+"""Keys that say that there is something."""
+DERIVED: Final = {
+    word: name
+    for name, said in {
+        "average": "average averages averaging mean 平均",
+        "total": "total altogether combined sum 合计 总共 总计 一共",
+        "highest": "highest largest biggest most longest heaviest maximum best top"
+        " 最高 最大 最多 最贵 最长 最重",
+        "lowest": "lowest smallest cheapest least fewest shortest lightest minimum"
+        " 最低 最小 最少 最便宜 最短 最轻",
+    }.items()
+    for word in said.split()
+}
+"""Words for the figures of several rows."""
 
 NAMES: Final = words("name title id sku model product item label 名称 姓名 型号 酒店名称 馆名")
 """Keys whose value names the object."""

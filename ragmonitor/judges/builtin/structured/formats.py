@@ -10,76 +10,108 @@ import csv
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import accumulate, groupby
+from operator import itemgetter, methodcaller
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.runtime.patterns import lazy_pattern
 
-Scalar = str | bool | None
-MAX_KEYS, MAX_KEY, MAX_ATTEMPTS, MAX_VALUE, MAX_RENDERED = 4, 60, 4, 120, 3
+MAX_KEYS, MAX_KEY, MAX_ATTEMPTS, MAX_VALUE, MAX_RENDERED, MAX_DEPTH = 4, 60, 4, 120, 3, 4
 
 Part = tuple[int, int, Any]
 """Where a structured part begins and ends, and its value of JSON, numbers as text."""
 
 
-class Row(NamedTuple):
-    """One object. Its keys lead to it, the outermost first."""
+class Count(int):
+    """The number of items of a list; numbers of JSON are text."""
 
-    parent: int
-    keys: tuple[str, ...]
-    cells: list[tuple[str, Scalar]]
-    is_listed: bool
+
+Scalar = str | bool | Count | None
+
+
+@dataclass(eq=False, slots=True)
+class Row:
+    """One object, known by itself: equal ones are told apart."""
+
+    keys: tuple[str, ...] = ()
+    """They lead to it, the outermost first."""
+    around: tuple[Row, ...] = ()
+    """The rows around it, from the inside."""
+    is_listed: bool = False
+    """Whether it is one of a list."""
+    cells: list[tuple[str, Scalar]] = field(default_factory=list)
 
 
 class Records:
     """The rows of a chunk."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        """Read the rows of all parts, an object each, and the counts of their lists."""
-        self.rows: list[Row] = []
-        self.counts: dict[tuple[int, tuple[str, ...]], int] = {}
-        """Maps the row that holds a list, and the list's keys, to how many items it has."""
+        """Read the rows of all parts, an object each; lists belong to the row around them."""
         self.parts = [(start, end) for start, end, _ in parts]
-        waiting: list[tuple[Any, tuple[str, ...], int, bool]]
-        """What is still to be read, its keys, the row around it, and whether it is of a list."""
-        waiting = [(value, (), -1, False) for _, _, value in reversed(parts)]
+        self.rows = [Row() for _ in parts]
+        waiting = [(part[2], row, row.keys) for part, row in zip(parts, self.rows, strict=True)]
         while waiting:
-            holder, keys, parent, is_listed = waiting.pop()
+            holder, row, keys = waiting.pop()
             is_list = isinstance(holder, list)
-            row = parent
-            if not is_list or parent < 0:
-                row = len(self.rows)
-                self.rows.append(Row(parent, keys, [], is_listed))
-            cells = self.rows[row].cells
+            items = [(keys[-1] if keys else "", each) for each in holder] if is_list else ()
             if is_list:
-                self.counts |= {(row, name): n for name, n in _counts(holder, keys)}
-            items = [("", each) for each in holder] if is_list else holder.items()
-            nested: list[tuple[Any, tuple[str, ...], int, bool]] = []
-            for key, each in items:
-                place = keys if is_list else (*keys, str(key)[:MAX_KEY])[-MAX_KEYS:]
+                row.cells += _counts(holder, keys)
+            for key, each in items or holder.items():
                 is_literal = isinstance(each, str) and each[:1] in {"{", "["}
                 inner = _decoded(each) if is_literal else each
                 if isinstance(inner, dict | list):
-                    nested.append((inner, place, row, is_list))
+                    place = keys if is_list else (*keys, key[:MAX_KEY])[-MAX_KEYS:]
+                    inside = row
+                    if isinstance(inner, dict):
+                        inside = Row(place, (row, *row.around)[:MAX_DEPTH], is_list)
+                        self.rows.append(inside)
+                    waiting.append((inner, inside, place))
                 else:
-                    cells.append((place[-1] if place else "", each))
-            waiting += reversed(nested)
+                    row.cells.append((key[:MAX_KEY], each))
 
 
-def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield how many items a list has, by its keys; without any, by columns that name them."""
-    yield keys, len(items)
-    if keys or not all(isinstance(each, dict) for each in items):
+def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, Scalar]]:
+    """Yield how many items a list has, by its key; without one, by columns that name them."""
+    yield keys[-1] if keys else "", Count(len(items))
+    if keys or not items or not all(isinstance(each, dict) for each in items):
         return
-    for column in items[0] if items else ():
+    for column in items[0]:
         values = {each.get(column) for each in items if isinstance(each.get(column), str)}
         if len(values) == len(items) and not any(map(_NUMBERED.match, values)):
-            yield (column,), len(items)
+            yield column[:MAX_KEY], Count(len(items))
 
 
 _NUMBERED: Final = lazy_pattern(r"\W{0,2}\d")
-_VALUE = frozenset(["value", "values", "detail", "details", "值", "数值", "内容", "取值"])
+_QUOTED_KEY: Final = ('":', "':", '" :', "' :")
+_HAS_WORD: Final = lazy_pattern(r"[^\W\d_]")
+
+
+def records_of(chunk: str) -> Records | None:
+    """Return the structured parts of a chunk; None for prose. Linear in its length."""
+    holds = chunk.__contains__
+    lines, colons = chunk.count("\n"), chunk.count(":") + chunk.count("：")
+    parts: list[Part] = []
+    if "{" in chunk or (colons > 2 and any(map(holds, _QUOTED_KEY))):
+        parts = _bracketed(chunk)
+    if not parts and "<" in chunk:
+        parts = list(_html_tables(chunk))
+    is_table = "\t" in chunk or "|" in chunk or 1 < lines <= chunk.count(",")
+    is_list = colons > 2 and (lines > 1 or ";" in chunk or "；" in chunk)
+    if not parts and (is_table or is_list):
+        parts = _lines_of(chunk)
+    if not parts:
+        return None
+    found = Records(parts)
+    cells = [cell for row in found.rows for cell in row.cells]
+    is_named = any(_HAS_WORD.search(key) for key, each in cells if not isinstance(each, Count))
+    return found if is_named else None
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
 _TEXT = r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _OPENING = lazy_pattern(r"\{\s*+[\"'}]|\[\s*+[{\"']")
@@ -90,37 +122,6 @@ _CELL = lazy_pattern(
 _PYTHON = lazy_pattern(
     rf"(?:\b[uU])?(?P<text>{_TEXT})|(?P<word>\b(?:True|False|None)\b)", re.DOTALL
 )
-_HTML_TABLE = lazy_pattern(r"<table\b.*?(?:</table>|\Z)", re.IGNORECASE | re.DOTALL)
-_ROW_TAG = lazy_pattern(r"<tr\b[^<>]*+>", re.IGNORECASE)
-_CELL_TAG = lazy_pattern(r"<t[dh]\b[^<>]*+>", re.IGNORECASE)
-_TAG = lazy_pattern(r"<[^<>]*+>")
-_FIGURE = lazy_pattern(
-    r"\W{0,2}\d[\d.,:/-]{0,20}\s?\S{0,4}\Z|(?:yes|no|true|false|是|否)\Z", re.IGNORECASE
-)
-_PAIR = lazy_pattern(
-    r"(?P<indent>[ \t]{0,40}(?:[-*•+][ \t]{1,4})?)(?:\*\*|__|[\"'])?"
-    r"(?P<key>[^\W\d_][^:：\n*\"'|.?!。？！]{0,40}?)(?:\*\*|__|[\"'])?[ \t]?"
-    r"(?::(?=[\s*]|\Z)|(?<!\d)：)(?:\*\*|__)?[ \t]*(?P<value>.*)"
-)
-_ITEM = lazy_pattern(r"(?P<indent>[ \t]{0,40}[-*•+][ \t]{1,4})(?P<key>)(?P<value>\S.*)")
-
-
-_BRACKETS: Final = ("{", "['", '["', "':", '":', "' :", '" :')
-_SIGNS: Final = (": ", ":\n", "：", ":**", "\t", "|-", "| -", "| :")
-_HAS_WORD: Final = lazy_pattern(r"[^\W\d_]")
-
-
-def records_of(chunk: str) -> Records | None:
-    """Return the structured parts of a chunk; None for prose. Linear in its length."""
-    holds = chunk.__contains__  # far quicker than any pattern
-    parts = _bracketed(chunk) if any(map(holds, _BRACKETS)) else []
-    if not parts and "<table" in chunk.lower():
-        parts = list(_html_tables(chunk))
-    if not parts and (any(map(holds, _SIGNS)) or chunk.count(",") >= chunk.count("\n") > 1):
-        parts = list(_lines_of(chunk))
-    found = Records(parts)
-    has_keys = any(_HAS_WORD.search(key) for row in found.rows for key, _ in row.cells)
-    return found if has_keys else None
 
 
 def _bracketed(chunk: str) -> list[Part]:
@@ -169,20 +170,42 @@ def _from_python(text: str) -> str:
 
 
 def _json_of(token: re.Match[str]) -> str:
-    if token["word"]:
-        return {"True": "true", "False": "false", "None": "null"}[token["word"]]
     text = token["text"]
-    return (
-        text if text[0] == '"' else '"' + text[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
-    )
+    if not text:
+        return {"True": "true", "False": "false", "None": "null"}[token["word"]]
+    if text[0] == '"':
+        return text
+    return '"' + text[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+_HTML_TABLE = lazy_pattern(r"<table\b.*?(?:</table>|\Z)", re.IGNORECASE | re.DOTALL)
+_ROW_TAG = lazy_pattern(r"<tr\b[^<>]*+>", re.IGNORECASE)
+_CELL_TAG = lazy_pattern(r"<t[dh]\b[^<>]*+>", re.IGNORECASE)
+_TAG = lazy_pattern(r"<[^<>]*+>")
+_FIGURE = lazy_pattern(
+    r"\W{0,2}\d[\d.,:/-]{0,20}\s?\S{0,4}\Z|(?:yes|no|true|false|是|否)\Z", re.IGNORECASE
+)
+_VALUE = frozenset(["value", "values", "detail", "details", "值", "数值", "内容", "取值"])
+_MAX_LINE: Final = 100_000
+"""Characters of a line of a table."""
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Any:
     """Return a table, whose first line names the columns, as a value of JSON."""
-    head = [" ".join(cell.split())[:MAX_KEY] for cell in rows[0]]
+    head = [" ".join(cell.split()) for cell in rows[0]]
     if len(head) == 2 and head[1].lower() in _VALUE:
         return {cells[0]: cells[1] for cells in rows[1:] if len(cells) > 1}
     return [dict(zip(head, map(str.strip, cells), strict=False)) for cells in rows[1:]]
+
+
+def _has_figures(table: Sequence[Sequence[str]]) -> bool:
+    """Return whether below the head some column holds nothing but numbers, or yes and no."""
+    return any(
+        all(_FIGURE.match(row[at].strip()) for row in table[1:])
+        for at in range(min(map(len, table)))
+    )
 
 
 def _html_tables(chunk: str) -> Iterator[Part]:
@@ -200,125 +223,158 @@ def _html_tables(chunk: str) -> Iterator[Part]:
         yield *place.span(), _table(table)
 
 
-def _has_figures(table: Sequence[Sequence[str]]) -> bool:
-    """Return whether below the head some column holds nothing but numbers, or yes and no."""
-    return any(
-        all(_FIGURE.match(row[at].strip()) for row in table[1:])
-        for at in range(min(map(len, table)))
-    )
-
-
-def _lines_of(chunk: str) -> Iterator[Part]:
-    lines = [match.span() for match in re.finditer(r"[^\n]+", chunk)]
-    texts = [chunk[start:end].rstrip("\r") for start, end in lines]
-    at, tried = 0, dict.fromkeys("\t,:", 0)
-    while at < len(texts):
-        used, value = _table_at(texts, at, tried) or _pairs_at(texts, at, tried) or (1, None)
-        if value:
-            yield lines[at][0], lines[at + used - 1][1], value
-        at += used
-
-
-def _table_at(texts: Sequence[str], at: int, tried: dict[str, int]) -> tuple[int, Any] | None:
-    """Return the lines and the value of the table that begins at a line; None: none does."""
-    rule, end = texts[at + 1] if at + 1 < len(texts) else "", at + 2
-    is_ruled = "-" in rule and "|" in rule and set(rule) <= set("|:- \t")
-    if "|" in texts[at].strip().strip("|") and is_ruled:
-        while end < len(texts) and "|" in texts[end]:
-            end += 1
-        table = [
-            [cell.strip(" \t*`") for cell in texts[line].strip().strip("|").split("|")]
-            for line in (at, *range(at + 2, end))
-        ]
-        if len(table) > 1:
-            return end - at, _table(table)
-    for sign in "\t,":
-        columns, end = texts[at].count(sign), at + 1
-        if at < tried[sign] or not columns:
-            continue
-        while end < len(texts) and (
-            texts[end].count(sign) == columns or ('"' in texts[end] and sign in texts[end])
-        ):
-            end += 1
-        tried[sign] = end
-        if end - at < 2:
-            continue
-        table = list(csv.reader(texts[at:end], delimiter=sign))
-        head = {cell.strip() for cell in table[0]}
-        is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
-        is_table = is_named and {len(row) for row in table} == {len(head)}
-        if is_table and (sign == "\t" or (len(table) > 2 and _has_figures(table))):
-            return end - at, _table(table)
+def _ruled(lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return where among lines with bars a table of Markdown begins, a rule below its head."""
+    for at in range(1, len(lines) - 1):
+        is_rule = "-" in lines[at] and set(lines[at]) <= set("|:- \t")
+        if is_rule and "|" in lines[at - 1].strip("| \t"):
+            rows = [line.strip(" \t|").split("|") for line in (lines[at - 1], *lines[at + 1 :])]
+            return at - 1, _table([[cell.strip(" \t*`") for cell in row] for row in rows])
     return None
 
 
-def _pairs_at(texts: Sequence[str], at: int, tried: dict[str, int]) -> tuple[int, Any] | None:
-    """Return the lines and the value of the list of keys and values that begins at a line."""
-    if at < tried[":"]:
+def _separated(sign: str, lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return the table of lines with a sign between cells; with commas it must hold figures."""
+    if len(lines) < 2 or max(map(len, lines)) > _MAX_LINE:
         return None
-    lines: list[re.Match[str]] = []
-    for text in texts[at : at + _MAX_LINES]:
-        line = _pair(text) or (_ITEM.fullmatch(text) if lines else None)
-        if line is None or len(line["value"]) > MAX_VALUE:
-            break
-        lines.append(line)
-    tried[":"] = at + max(1, len(lines))
-    statements = sum(line["value"][-1:] in _ENDS or len(line["value"]) > 60 for line in lines)
-    if sum(bool(line["key"]) for line in lines) >= 3 and 3 * statements <= len(lines):
-        return len(lines), _nested(lines)
-    if sum(map(texts[at].count, "|;；")) < 2:
-        return None
-    parts = [part.strip() for part in _INLINE.split(texts[at]) if part.strip()]
-    pairs = [pair for pair in map(_pair, parts) if pair]
-    is_list = 2 < len(pairs) == len(parts) and all(0 < len(each["value"]) <= 40 for each in pairs)
-    return (1, _nested(pairs)) if is_list else None
+    table = list(csv.reader(lines, delimiter=sign))
+    head = {cell.strip() for cell in table[0]}
+    is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
+    is_table = is_named and {len(row) for row in table} == {len(head)}
+    has_data = sign == "\t" or (len(table) > 2 and _has_figures(table))
+    return (0, _table(table)) if is_table and has_data else None
 
 
-_MAX_LINES: Final = 2_000
-_ENDS: Final = frozenset(".!?。！？,，")
+def _commas(line: str) -> int:
+    """Return how many commas separate cells; in quotes none does."""
+    return (_QUOTED.sub("", line) if '"' in line else line).count(",")
+
+
+_QUOTED: Final = lazy_pattern('"[^"]*+"')
+
+
+# --- keys and values ----------------------------------------------------------------------------
+
+_PAIR = lazy_pattern(
+    r"(?P<indent>[ \t]{0,40}(?:[-*•+][ \t]{1,4})?)(?:\*\*|__|[\"'])?"
+    r"(?P<key>[^\W\d_][^:：\n*\"'|.?!。？！]{0,40}?)(?:\*\*|__|[\"'])?[ \t]?"
+    r"(?::(?=[\s*]|\Z)|(?<!\d)：)(?:\*\*|__)?[ \t]*(?P<value>.*)"
+)
+_ITEM = lazy_pattern(r"(?P<indent>[ \t]{0,40}[-*•+][ \t]{1,4})(?P<key>)(?P<value>\S.*)")
 _INLINE: Final = lazy_pattern("[|;；]")
+_ENDS: Final = frozenset(".!?。！？,，")
 
 
-def _pair(text: str) -> re.Match[str] | None:
+class Pair(NamedTuple):
+    """A line of a list: a key and its value, or an item without a key."""
+
+    indent: int
+    key: str
+    value: str
+
+
+def _pair(text: str) -> Pair | None:
     found = _PAIR.fullmatch(text) if ":" in text or "：" in text else None
-    return found if found and len(found["key"].split()) <= 5 else None
+    if found is None or len(found["key"].split()) > 5:
+        found = _ITEM.fullmatch(text)
+    if found is None or len(found["value"]) > MAX_VALUE:
+        return None
+    value = found["value"].strip(" \t*`").strip("\"'")
+    return Pair(len(found["indent"]), found["key"].strip(), value)
 
 
-def _nested(lines: Sequence[re.Match[str]]) -> Any:
+def _pairs_of(line: str) -> list[Pair]:
+    """Return the keys and values of a line that holds three or more and nothing else."""
+    if line.count(":") + line.count("：") < 3:
+        return []
+    parts = [part.strip() for part in _INLINE.split(line) if part.strip()]
+    pairs = [pair for pair in map(_pair, parts) if pair and pair.key and 0 < len(pair.value) <= 40]
+    return pairs if 2 < len(pairs) == len(parts) else []
+
+
+def _inline(lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return the objects of lines of several keys and values each."""
+    found = [_objects(_pairs_of(line)) for line in lines]
+    return 0, found if len(found) > 1 else found[0]
+
+
+def _listed(lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return what a list of keys and values says, a line each, if they are no statements."""
+    pairs = [pair for pair in map(_pair, lines) if pair]
+    first = next((at for at, pair in enumerate(pairs) if pair.key), len(pairs))
+    pairs = pairs[first:]
+    statements = sum(pair.value[-1:] in _ENDS or len(pair.value) > 60 for pair in pairs)
+    is_list = sum(bool(pair.key) for pair in pairs) >= 3 and 3 * statements <= len(pairs)
+    return (first, _objects(pairs)) if is_list else None
+
+
+def _objects(lines: Sequence[Pair]) -> Any:
     """Return the lines of a list as a value of JSON.
 
-    What is indented below a key belongs to it, one level deep; a key that comes again begins the
-    next object.
+    What is indented below a key without a value belongs to it, as do items; a key that comes again
+    begins the next object.
     """
     objects: list[dict[str, Any]] = [{}]
-    inner: list[Any] = []
-    """What stands below the key without a value that was read last."""
-    opened, indent_opened = "", 0
-    """That key, and its indent."""
-    for line in lines:
-        key, value = line["key"].strip(), line["value"].strip(" \t*`").strip("\"'")
-        if not key:
-            at = opened or next(reversed(objects[-1]), "items")
-            before = objects[-1].get(at, [])
-            objects[-1][at] = [*(before if isinstance(before, list) else [before]), value]
-            continue
-        if opened and len(line["indent"]) > indent_opened:
-            if not inner or key in inner[-1]:
-                inner.append({})
-            inner[-1][key] = value or None
-            objects[-1][opened] = inner if len(inner) > 1 else inner[0]
-            continue
-        if key in objects[-1]:
+    at = 0
+    while at < len(lines):
+        first, at, inner = lines[at], at + 1, list[Pair]()
+        while at < len(lines) and (
+            not lines[at].key or (not first.value and lines[at].indent > first.indent)
+        ):
+            inner.append(lines[at])
+            at += 1
+        value: Any = first.value
+        if any(pair.key for pair in inner):
+            value = _objects(inner)
+        elif inner:
+            value = [pair.value for pair in (first, *inner) if pair.value]
+        name = first.key or "items"
+        if name in objects[-1]:
             objects.append({})
         if value:
-            objects[-1][key] = value
-        opened, indent_opened, inner = "" if value else key, len(line["indent"]), []
+            objects[-1][name] = value
     return objects if len(objects) > 1 else objects[0]
 
+
+# --- line by line -------------------------------------------------------------------------------
+
+_Form = tuple[str, Callable[[str], object], Callable[[Sequence[str]], tuple[int, Any] | None]]
+_FORMS: Final[Sequence[_Form]] = (
+    ("|", methodcaller("__contains__", "|"), _ruled),
+    ("\t", methodcaller("count", "\t"), partial(_separated, "\t")),
+    (",", _commas, partial(_separated, ",")),
+    (":：", lambda line: bool(_pairs_of(line)), _inline),
+    (":：", lambda line: _pair(line) is not None, _listed),
+)
+"""Each form's signs, of which a chunk holds one; what lines of one table share; how it is read."""
+
+
+def _lines_of(chunk: str) -> list[Part]:
+    """Return the tables and the lists of keys and values that are written line by line."""
+    lines = chunk.replace("\r", " ").split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    places = [(at, at + len(line)) for at, line in zip(starts, lines, strict=False) if line]
+    texts = [line for line in lines if line]
+    parts: list[Part] = []
+    for signs, kind_of, read in _FORMS:
+        kinds = map(kind_of, texts) if any(sign in chunk for sign in signs) else ()
+        last = 0
+        for kind, run in groupby(kinds):
+            first, last = last, last + len(list(run))
+            found = read(texts[first:last]) if kind else None
+            if found:
+                first += found[0]
+                parts.append((places[first][0], places[last - 1][1], found[1]))
+                texts[first:last] = [""] * (last - first)
+    return sorted(parts, key=itemgetter(0))
+
+
+# --- as sentences -------------------------------------------------------------------------------
 
 _WORD_BORDER: Final = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_|-")
 
 
+@lru_cache(maxsize=4_096)
 def spaced(key: str) -> str:
     """Return a key as words: `OutdoorSeating` and `outdoor_seating` are `Outdoor Seating`."""
     return _WORD_BORDER.sub(" ", key)
@@ -329,19 +385,22 @@ def rendered(found: Records, chunk: str) -> tuple[str, list[str]]:
 
     Words of one key and its value stand together, as they would in a sentence.
     """
-    prose: list[str] = []
-    at = 0
-    for start, end in (*found.parts, (len(chunk), len(chunk))):
-        prose.append(chunk[at:start])
-        at = end
+    ends = [0, *(end for _, end in found.parts)]
+    starts = [*(start for start, _ in found.parts), len(chunk)]
+    prose = "\n".join([chunk[at:start] for at, start in zip(ends, starts, strict=True)])
     rows: list[str] = []
     room = MAX_RENDERED * len(chunk)
+    """Characters for keys, which a table has once for many cells."""
     for row in found.rows:
         cells: list[str] = []
         for key, value in row.cells:
-            text = value if isinstance(value, str) else {True: "yes", False: "no", None: ""}[value]
-            cells.append(f"{spaced(key)}: {text}" if room >= 0 else text)
-            room -= len(text) + len(key)
+            if not isinstance(value, Count):
+                text = value if isinstance(value, str) else _SAID[value]
+                room -= len(text) + len(key)
+                cells.append(f"{spaced(key)}: {text}" if room >= 0 else text)
         head = f"{' '.join(map(spaced, row.keys[-2:]))}: " if row.keys and room > 0 else ""
         rows.append(head + "; ".join(cells))
-    return "\n".join(prose), rows
+    return prose, rows
+
+
+_SAID: Final = {True: "yes", False: "no", None: ""}

@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from ragmonitor.judges.builtin.quantities import alternatives
-from ragmonitor.judges.builtin.terms import Key, Term
+from ragmonitor.judges.builtin.terms import Term
 from ragmonitor.judges.builtin.word_lists import WEEKDAYS
 from ragmonitor.runtime.patterns import lazy_pattern
 
-_NAMED: Final[dict[Key, Key]] = {"noon": "@720", "midnight": "@0"}
+
+class Token(NamedTuple):
+    """A word, figure or time of a text."""
+
+    key: str
+    start: int
+    end: int
 
 
-def times(content: Sequence[Term]) -> list[Term]:
+def token_of(term: Term, key: object = None) -> Token:
+    """Return a term that has an offset, with its key or another."""
+    return Token(str(key or term.key), term.at, term.at + len(term.surface))
+
+
+_NAMED: Final = {"noon": "@720", "midnight": "@0"}
+
+
+def times(content: Sequence[Term]) -> list[Token]:
     """Return the times of day among the terms of a text, in order."""
     return [
-        term._replace(key=_NAMED.get(term.key, term.key))
+        token_of(term, _NAMED.get(str(term.key)))
         for term in content
         if term.kind == "time" or term.key in _NAMED
     ]
 
 
-def is_same(time: Term, other: Term) -> bool:
+def is_same(time: Token, other: Token) -> bool:
     """Return whether both may be the same time of day."""
-    return other.key in alternatives(str(time.key)) or time.key in alternatives(str(other.key))
+    return other.key in alternatives(time.key) or time.key in alternatives(other.key)
 
 
 DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_ENGLISH_DAY: Final = (
-    r"mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?"
-    r"|sat(?:urday)?|sun(?:day)?"
+DAY: Final = (
+    r"(?:\b(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?"
+    r"|sat(?:urday)?|sun(?:day)?)s?\b\.?|(?:周|星期|礼拜)[一二三四五六日天])"
 )
-DAY: Final = rf"(?:\b(?:{_ENGLISH_DAY})s?\b\.?|(?:周|星期|礼拜)[一二三四五六日天])"
 _DAYS: Final = lazy_pattern(
     rf"(?P<first>{DAY})(?:\s?(?:-|–|—|to|through|thru|till|until|至|到|~)\s?"
     rf"(?P<last>{DAY}|[一二三四五六日天]))?"
@@ -50,11 +63,14 @@ def days(text: str) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
     return [(found.span(), _days(found)) for found in _DAYS.finditer(text)]
 
 
+def days_of(text: str) -> tuple[int, ...]:
+    """Return the days of the week that a text names."""
+    return tuple(day for _, which in days(text) for day in which)
+
+
 def _days(found: re.Match[str]) -> tuple[int, ...]:
-    if found["every"]:
-        return tuple(range(1, 8))
     if not found["first"]:
-        return (1, 2, 3, 4, 5) if found["working"] else (6, 7)
+        return tuple(range(6 if found["weekend"] else 1, 6 if found["working"] else 8))
     first = _day(found["first"])
     last = _day(found["last"] or found["first"])
     return tuple((first - 1 + step) % 7 + 1 for step in range((last - first) % 7 + 1))
@@ -72,46 +88,8 @@ SAYS_OPEN: Final = lazy_pattern(
     r"\bopen(?:s|ed)?\b|\bclos(?:es?|ing)\b|关门|打烊|开放|营业|开门|开馆", re.IGNORECASE
 )
 
-Side = tuple[Term, bool]
+Side = tuple[Token, bool]
 """A time, and whether something opens at it; else it closes."""
-
-
-class Schedule:
-    """The opening hours of one row, day by day."""
-
-    def __init__(self) -> None:
-        self.hours: dict[int, list[tuple[Term, Term]] | None] = {}
-        """Maps each day to its opening and closing times; empty: closed; None: unknown."""
-        self._labels: dict[int, str] = {}
-
-    def add(
-        self, which: Sequence[int], value: str | None, found: Sequence[Term], path: str
-    ) -> None:
-        """Add what a field says of some days, and the times in it."""
-        for day in which:
-            self._labels[day] = f"{path}: {value}"
-            if value is not None and CLOSED.search(value):
-                self.hours[day] = []
-            elif len(found) >= 2 and found[0].key != found[1].key:
-                spans = zip(found[::2], found[1::2], strict=False)
-                self.hours[day] = [*(self.hours.get(day) or ()), *spans]
-            else:
-                self.hours[day] = None
-
-    def label(self, day: int) -> str:
-        """Return the field that speaks of a day, and its value; of a day without one, its name."""
-        path = min(self._labels.values()).partition(": ")[0]
-        return self._labels.get(day) or f"{path.rpartition('.')[0] or path}.{DAY_NAMES[day - 1]}"
-
-    def agrees(self, day: int, sides: Collection[Side], *, says_closed: bool) -> bool:
-        """Return whether the hours of a day are what is said of it."""
-        spans = self.hours[day] or ()
-        if not sides:
-            return bool(spans) != says_closed
-        return all(
-            any(is_same(time, span[0] if opens else span[1]) for span in spans)
-            for time, opens in sides
-        )
 
 
 _RANGE: Final = lazy_pattern(r"\s?(?:-|–|—|to\b|until\b|至|到)")
@@ -123,7 +101,7 @@ _SIDE: Final = lazy_pattern(
 )
 
 
-def edges(text: str, found: Sequence[Term], floor: int) -> Iterator[Side]:
+def edges(text: str, found: Sequence[Token], floor: int) -> Iterator[Side]:
     """Yield those of some times at which something opens (True) or closes (False).
 
     Args:
@@ -131,17 +109,16 @@ def edges(text: str, found: Sequence[Term], floor: int) -> Iterator[Side]:
         found: The times, in order.
         floor: Where the clause begins.
     """
-    last = floor
+    starts = [time.start for time in found]
     for at, time in enumerate(found):
-        end = time.at + len(time.surface)
-        follows = at + 1 < len(found) and found[at + 1].at == time.at  # `9:00-17:00`
-        if follows or (at and found[at - 1].at == time.at):
+        follows = starts[at] in starts[at + 1 : at + 2]  # `9:00-17:00`
+        if follows or (at and starts[at - 1] == time.start):
             yield time, follows
-        elif at + 1 < len(found) and _RANGE.match(text, end):
+        elif at + 1 < len(found) and _RANGE.match(text, time.end):
             yield time, True
         else:
-            *_, before = None, *_SIDE.finditer(text, max(last, time.at - 48), time.at)
-            sign = before or _SIDE.search(text, end, end + 8)
+            *_, before = None, *_SIDE.finditer(text, max(floor, time.start - 48), time.start)
+            sign = before or _SIDE.search(text, time.end, time.end + 8)
             if sign:
                 yield time, bool(sign["opens"])
-        last = end
+        floor = time.end
