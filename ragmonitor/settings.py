@@ -353,21 +353,17 @@ class ServerSettings(Group):
     """What a client must show to see the page (once as /?token=...), to give feedback, or to send
     spans: 'Authorization: Bearer ...'. None: no authentication for local clients."""
 
-    def metrics_url(self, *, machine: str = "127.0.0.1") -> str:
-        """Return where /metrics is served; empty: nowhere, or at a port that is not known yet.
-
-        Args:
-            machine: The name of this machine, where it listens on all addresses.
-        """
+    def metrics_url(self) -> str:
+        """Return where /metrics is served; empty: nowhere, or at a port that is not known yet."""
         if not self.enabled or self.port == 0:
             return ""
-        host = machine if self.host in _ANY_HOST else self.host
+        host = "127.0.0.1" if self.host in _ANY_HOST else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
 
     @property
     def page_url(self) -> str:
         """The folder of the page for people, with a slash at its end; empty: it is not known."""
-        return "" if self.ui_url is None else f"{self.ui_url.rstrip('/')}/ragmonitor/"
+        return "" if self.ui_url is None else f"{self.ui_url}/ragmonitor/"
 
     @field_validator("ui_url", "ui_trace_url")
     @classmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -54,7 +54,7 @@ def _table(group: str) -> str:
 def _row(option: Option) -> str:
     cells = (
         f"`{option.name}`",
-        "in code only" if _is_function(option) else f"`{option.variable}`",
+        f"`{option.variable}`",
         ", ".join((_type(option.field.annotation), *_limits(option))),
         _default(option),
         option.description,
@@ -62,16 +62,10 @@ def _row(option: Option) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def _is_function(option: Option) -> bool:
-    return any(get_origin(each) is Callable for each in get_args(option.field.annotation))
-
-
 def _type(annotation: Any) -> str:
     if annotation is Any:
         return "text or object"
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Callable:
-        return "function"
     if origin is Literal:
         return " or ".join(f"`{each}`" for each in arguments)
     if origin in (Union, types.UnionType):
