@@ -346,7 +346,7 @@ class Monitor:
             once: Whether to ask each of them once, as fast as `concurrency` permits.
 
         Raises:
-            GoldensError: The file cannot be read.
+            InputError: The file cannot be read.
             SettingsError: There is no question, or a number is out of range.
         """
         from ragmonitor.goldens.golden import read_goldens

@@ -71,7 +71,8 @@ def _goldens(
     Raises:
         pytest.UsageError: The file cannot be read, or none of its questions is to be asked.
     """
-    from ragmonitor.goldens.golden import GoldensError, askable, read_goldens
+    from ragmonitor.goldens.golden import askable, read_goldens
+    from ragmonitor.runtime.errors import RagMonitorError
 
     name = "the list goldens"
     try:
@@ -80,7 +81,7 @@ def _goldens(
             beside = test.parent / chosen
             chosen = read_goldens(beside if beside.exists() else config.rootpath / chosen)
         return askable(chosen, name)
-    except GoldensError as error:
+    except RagMonitorError as error:
         raise pytest.UsageError(str(error)) from error
 
 

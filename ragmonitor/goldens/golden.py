@@ -32,10 +32,6 @@ ReviewStatus = Literal["candidate", "accepted", "rejected"]
 """`candidate`: nobody has looked at it yet."""
 
 
-class GoldensError(InputError):
-    """A file of golden questions cannot be read; the message names the line and what to do."""
-
-
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question whose right answer is known."""
 
@@ -87,27 +83,24 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
     reference answer is the right one, and not what the application said.
 
     Raises:
-        GoldensError: The file cannot be read, a record is no golden question, is to be asked and
+        InputError: The file cannot be read, a record is no golden question, is to be asked and
             has neither an answer nor the kind `unanswerable`, or has the id of one before it.
         MissingExtraError: It is Parquet, and pyarrow is not installed.
     """
     name = os.fspath(path)
     unit = "row" if Path(path).suffix.lower() in (".csv", ".tsv", ".parquet") else "line"
     by_id: dict[str, Golden] = {}
-    try:
-        for row in table_rows(path):
-            where = f"{name}, {unit} {row.number}"
-            if row.error:
-                raise InputError(f"{where}: {row.error}")
-            try:
-                golden = _golden(row.value)
-            except (InputError, ValueError) as error:
-                raise InputError(f"{where}: {error}; docs/goldens.md lists the fields") from error
-            if golden.id in by_id:
-                raise InputError(f"{where}: the id {golden.id!r} is there already")
-            by_id[golden.id] = golden
-    except InputError as error:
-        raise GoldensError(str(error)) from error
+    for row in table_rows(path):
+        where = f"{name}, {unit} {row.number}"
+        if row.error:
+            raise InputError(f"{where}: {row.error}")
+        try:
+            golden = _golden(row.value)
+        except (InputError, ValueError) as error:
+            raise InputError(f"{where}: {error}; docs/goldens.md lists the fields") from error
+        if golden.id in by_id:
+            raise InputError(f"{where}: the id {golden.id!r} is there already")
+        by_id[golden.id] = golden
     return list(by_id.values())
 
 
@@ -144,11 +137,11 @@ def askable(goldens: Sequence[Golden], name: str) -> list[Golden]:
     """Return the questions by which an application may be measured.
 
     Raises:
-        GoldensError: None of them is to be asked.
+        InputError: None of them is to be asked.
     """
     left = [each for each in goldens if each.is_askable]
     if not left:
-        raise GoldensError(
+        raise InputError(
             f"{name} has no golden question to ask: they were rejected, or mined and await their "
             "review: put the answer right, and set `status` to `accepted`"
         )
@@ -192,7 +185,7 @@ def add_goldens(path: str | os.PathLike[str], new: Iterable[Golden]) -> None:
     """Add those that are not there yet to what stands in the file by now, if there is one.
 
     Raises:
-        GoldensError: The file cannot be read.
+        InputError: The file cannot be read.
         OSError: The folder cannot be written.
     """
     known = read_goldens(path) if Path(path).exists() else []

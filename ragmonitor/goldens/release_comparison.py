@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 from xml.etree import ElementTree as ET
 
 from ragmonitor.evaluators import table
-from ragmonitor.goldens.golden import GoldensError
 from ragmonitor.goldens.scored_runs import ScoredGolden, ScoredRun
+from ragmonitor.runtime.errors import InputError
 from ragmonitor.stats.comparison import Decision
 from ragmonitor.stats.paired import Difference, paired_difference
 
@@ -101,7 +101,7 @@ def compare_releases(
         signal: An evaluator's name, or `CORRECTNESS`.
 
     Raises:
-        GoldensError: Another judge, or another version of an evaluator, scored the baseline; or
+        InputError: Another judge, or another version of an evaluator, scored the baseline; or
             neither has a score of that name.
     """
     changed = set(candidate.scored_by) ^ set(baseline.scored_by)
@@ -109,7 +109,7 @@ def compare_releases(
     if candidate.scored_by[0] != baseline.scored_by[0] or any(
         len({each for each in changed if each.partition("@")[0] == name}) > 1 for name in evaluators
     ):
-        raise GoldensError(
+        raise InputError(
             f"the baseline was scored by other rules ({', '.join(sorted(changed))}): a changed "
             "judge must not look like a changed application; save it anew with this one"
         )
@@ -118,7 +118,7 @@ def compare_releases(
     pairs = [pair for pair in both if pair[0].asked == pair[1].asked]
     applying = [pair for pair in pairs if any(each.scores.keys() & _names(signal) for each in pair)]
     if not applying:
-        raise GoldensError(f"no question that both were asked has a score named {signal!r}")
+        raise InputError(f"no question that both were asked has a score named {signal!r}")
     questions, difference = _compared(applying, signal)
     coverage = len(questions) / len(applying)
     decision, why = _decision(difference, max_drop, coverage)

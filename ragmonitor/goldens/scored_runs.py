@@ -12,11 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from ragmonitor.goldens.asking import Ask, Asker, ask_each
-from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
+from ragmonitor.goldens.golden import Golden, golden_id
 from ragmonitor.offline.scoring import scorer_of, unread_because
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Interaction, Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import run
+from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.runtime.tables import owners_alone
@@ -173,14 +174,14 @@ def read_scored_run(path: str | os.PathLike[str]) -> ScoredRun:
     """Return what `write_scored_run` wrote.
 
     Raises:
-        GoldensError: The file cannot be read, or `ragmonitor gate --save` wrote no such file.
+        InputError: The file cannot be read, or `ragmonitor gate --save` wrote no such file.
     """
     name = os.fspath(path)
+    with file_errors(name):
+        written = Path(path).read_bytes()
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=ScoredRun)
-    except OSError as error:
-        raise GoldensError(f"{name}: {error.strerror or error}") from error
+        return msgspec.json.decode(written, type=ScoredRun)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise GoldensError(
+        raise InputError(
             f"{name} is no baseline: {error}; `ragmonitor gate GOLDENS --save {name}` writes one"
         ) from error

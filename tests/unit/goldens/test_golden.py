@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from ragmonitor.goldens.golden import (
     Golden,
     GoldenKind,
-    GoldensError,
     ReviewStatus,
     golden_id,
     read_goldens,
     write_goldens,
 )
 from ragmonitor.records import Chunk
+from ragmonitor.runtime.errors import InputError
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 FILLED = TEXTS.filter(str.strip)
@@ -86,7 +86,7 @@ def test_a_line_that_is_none_is_named(tmp_path, line, told):
     """The error has file, line and what to do."""
     path = tmp_path / "goldens.jsonl"
     path.write_text('{"question": "Open?", "answer": "Yes."}\n' + line)
-    with pytest.raises(GoldensError) as caught:
+    with pytest.raises(InputError) as caught:
         read_goldens(path)
     assert "goldens.jsonl, line 2" in str(caught.value)
     assert told in str(caught.value)

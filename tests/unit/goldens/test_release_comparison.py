@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.goldens.golden import Golden, GoldensError
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.goldens.release_comparison import as_json, compare_releases, junit, markdown
 from ragmonitor.goldens.scored_runs import (
     ScoredGolden,
@@ -17,6 +17,7 @@ from ragmonitor.goldens.scored_runs import (
     read_scored_run,
     write_scored_run,
 )
+from ragmonitor.runtime.errors import InputError
 
 SCORED_BY = ("builtin@5", "answer_correctness@1")
 NAME = "answer_correctness"
@@ -73,7 +74,7 @@ def test_a_question_without_an_answer_was_answered_worst():
     "other", [("builtin@6", "answer_correctness@1"), ("builtin@5", "answer_correctness@2")]
 )
 def test_another_ruler_is_refused(other):
-    with pytest.raises(GoldensError, match="other rules"):
+    with pytest.raises(InputError, match="other rules"):
         compared(run(1.0), run(1.0, scored_by=other))
 
 
