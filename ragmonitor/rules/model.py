@@ -1,4 +1,4 @@
-"""Rules and groups as data, and the selectors that they share."""
+"""An alert as data, and the selectors that rules share."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ INCIDENT_URL: Final = (
     '{{ . | first | label "url" }}incidents/latest{{ end }}'
 )
 """The newest incident on the page of the service; empty where `server.ui_url` is not set."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """A recording rule."""
-
-    record: str
-    """`level:metric:operation`, after the labels that it has left."""
-    expr: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +50,6 @@ class Alert:
             "dashboard_url": f"{board}?{query}from=now-6h&to=now",
             "runbook_url": f"{runbook_url}#{self.anchor}",
         } | ({"incident_url": INCIDENT_URL} if self.has_incident else {})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A group of rules, evaluated one after the other."""
-
-    name: str
-    interval: str
-    rules: tuple[Recording | Alert, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragmonitor.rules.model import Group, Recording, Scope
+from ragmonitor.rules.model import Scope
 from ragmonitor.semconv import metrics as names
 
 WINDOWS: Final = {"5m": "30s", "1h": "1m", "1d": "2m"}
@@ -30,19 +30,8 @@ IS_MODEL: Final = 'judge!~"builtin(:.*)?|none"'
 """`none` is the judge in series of signals that need none."""
 
 
-def recording_groups(scope: Scope, prefix: str) -> tuple[Group, ...]:
-    """Return the rules that compute means, a group for each window, and what alerts look up."""
-    return (
-        *(
-            Group(name=f"{prefix}-means-{window}", interval=interval, rules=means(scope, window))
-            for window, interval in WINDOWS.items()
-        ),
-        Group(name=f"{prefix}-context", interval="1m", rules=context(scope)),
-    )
-
-
-def means(scope: Scope, window: str) -> tuple[Recording, ...]:
-    """Return the rules of one window: answers, judged answers and their mean."""
+def means(scope: Scope, window: str) -> dict[str, str]:
+    """Return the rules of one window by what they record: answers, judged answers, their mean."""
 
     def increase(counter: str, *labels: str) -> str:
         picked = scope.pick(f"{counter}_total", *labels)
@@ -57,33 +46,29 @@ def means(scope: Scope, window: str) -> tuple[Recording, ...]:
         )
         for of in ("value", "applies")
     )
-    return (
-        Recording(record=f"{ARRIVED}{window}", expr=increase(names.ANSWERS)),
-        Recording(record=f"{JUDGED}{window}", expr=increase(names.JUDGED_ANSWERS)),
-        Recording(
-            record=f"{MEAN}{window}",
-            # Without a verdict the sums are predictions alone, and a prediction is no estimate.
-            expr=f"clamp({value}\n/ ({count} > 0), 0, 1)\nand {scope.pick(JUDGED + window)} > 0",
+    return {
+        f"{ARRIVED}{window}": increase(names.ANSWERS),
+        f"{JUDGED}{window}": increase(names.JUDGED_ANSWERS),
+        # Without a verdict the sums are predictions alone, and a prediction is no estimate.
+        f"{MEAN}{window}": (
+            f"clamp({value}\n/ ({count} > 0), 0, 1)\nand {scope.pick(JUDGED + window)} > 0"
         ),
-    )
+    }
 
 
-def context(scope: Scope) -> tuple[Recording, ...]:
+def context(scope: Scope) -> dict[str, str]:
     """Return the rules that alerts and their texts look things up in."""
     answers = f"{names.ANSWERS}_total"
-    return (
+    return {
         # By what exists and not by what is judged just now: a model that is down must not make
         # the built-in judge's scores alarm.
-        Recording(
-            record=OUTRANKED,
-            expr=(
-                f"group by (service, judge) ({scope.pick(answers, IS_BUILTIN)})\n"
-                "and on (service)\n"
-                f"group by (service) ({scope.pick(answers, IS_MODEL)})\n"
-                "or\n"
-                f"group by (service, judge) ({scope.pick(answers, IS_RULES)})\n"
-                "and on (service)\n"
-                f"group by (service) ({scope.pick(answers, IS_ENCODER)})"
-            ),
+        OUTRANKED: (
+            f"group by (service, judge) ({scope.pick(answers, IS_BUILTIN)})\n"
+            "and on (service)\n"
+            f"group by (service) ({scope.pick(answers, IS_MODEL)})\n"
+            "or\n"
+            f"group by (service, judge) ({scope.pick(answers, IS_RULES)})\n"
+            "and on (service)\n"
+            f"group by (service) ({scope.pick(answers, IS_ENCODER)})"
         ),
-    )
+    }

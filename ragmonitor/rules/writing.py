@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ragmonitor.rules import alerts
-from ragmonitor.rules.model import PREFIX, Alert, Group, Recording, Scope
-from ragmonitor.rules.recording import recording_groups
+from ragmonitor.rules.model import PREFIX, Alert, Scope
+from ragmonitor.rules.recording import WINDOWS, context, means
 from ragmonitor.rules.texts import Language, text_of
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 
@@ -58,49 +58,47 @@ class RuleOptions:
         return f"{NAME}-{slug.strip('-')}"
 
 
-def groups(options: RuleOptions) -> tuple[Group, ...]:
-    """Return every rule, in groups.
+def alerts_of(options: RuleOptions) -> dict[str, list[Alert]]:
+    """Return the alerts by their group.
 
     Raises:
         SettingsError: An alert is to be left out that there is not.
     """
-    scope, prefix = Scope(options.services), options.name
-    alerting = {
+    scope = Scope(options.services)
+    every = {
         "quality": alerts.quality(scope),
         "judging": alerts.judging(scope),
         "operation": alerts.operation(scope),
         "fleet": alerts.fleet(scope) if options.has_fleet else (),
         "receive": alerts.receive(scope) if options.has_receiver else (),
     }
-    known = {alert.name for each in alerting.values() for alert in each}
+    known = {alert.name for each in every.values() for alert in each}
     if unknown := options.without - known:
         raise SettingsError(
             f"no alert is called {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}"
         )
-    kept = {
-        name: tuple(alert for alert in each if alert.name not in options.without)
-        for name, each in alerting.items()
+    return {
+        name: [alert for alert in each if alert.name not in options.without]
+        for name, each in every.items()
     }
-    return (
-        *recording_groups(scope, prefix),
-        *(
-            Group(name=f"{prefix}-{name}", interval="30s", rules=each)
-            for name, each in kept.items()
-            if each
-        ),
-    )
 
 
 def rule_file(options: RuleOptions) -> dict[str, Any]:
-    """Return what a rule file of Prometheus holds."""
+    """Return what a rule file of Prometheus holds. Raises as `alerts_of`."""
+    scope = Scope(options.services)
+    recorded = [(f"means-{each}", WINDOWS[each], means(scope, each)) for each in WINDOWS]
+    recorded.append(("context", "1m", context(scope)))
+    groups: list[tuple[str, str, list[dict[str, Any]]]] = [
+        (name, interval, [{"record": record, "expr": expr} for record, expr in rules.items()])
+        for name, interval, rules in recorded
+    ]
+    for name, each in alerts_of(options).items():
+        groups.append((name, "30s", [_content(alert, options) for alert in each]))
     return {
         "groups": [
-            {
-                "name": group.name,
-                "interval": group.interval,
-                "rules": [_content(rule, options) for rule in group.rules],
-            }
-            for group in groups(options)
+            {"name": f"{options.name}-{name}", "interval": interval, "rules": rules}
+            for name, interval, rules in groups
+            if rules
         ]
     }
 
@@ -140,10 +138,8 @@ def as_yaml(content: dict[str, Any]) -> str:
     return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _content(rule: Recording | Alert, options: RuleOptions) -> dict[str, Any]:
-    """Return a rule as Prometheus reads it."""
-    if isinstance(rule, Recording):
-        return {"record": rule.record, "expr": rule.expr}
+def _content(rule: Alert, options: RuleOptions) -> dict[str, Any]:
+    """Return an alert as Prometheus reads it."""
     severity = options.severities.get(rule.severity, rule.severity)
     summary, description = text_of(rule.name.removeprefix(PREFIX), options.language)
     runbook_url = options.runbook_url or DEFAULT_RUNBOOK_URL[options.language]

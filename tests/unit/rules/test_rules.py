@@ -14,18 +14,16 @@ import yaml
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.rules import written
 from ragmonitor.rules import RuleOptions, as_yaml, manifest, rule_file
-from ragmonitor.rules.model import Alert, Recording
-from ragmonitor.rules.writing import groups
+from ragmonitor.rules.model import Alert
+from ragmonitor.rules.writing import alerts_of
 from tests.support.prometheus_server import require_binary
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 WORLDS = Path(__file__).with_name("worlds.yml")
 
-ALL = [
-    rule for group in groups(RuleOptions(has_fleet=True, has_receiver=True)) for rule in group.rules
-]
-ALERTS = [rule for rule in ALL if isinstance(rule, Alert)]
+EVERYTHING = RuleOptions(has_fleet=True, has_receiver=True)
+ALERTS = [alert for group in alerts_of(EVERYTHING).values() for alert in group]
 
 
 def promtool(*arguments: str | Path) -> None:
@@ -89,9 +87,9 @@ def test_yaml_gives_back_what_was_written():
 
 def test_recorded_series_are_named_by_level_metric_and_operation():
     """https://prometheus.io/docs/practices/rules/"""  # noqa: D400, D415
-    for rule in ALL:
-        if isinstance(rule, Recording):
-            level, metric, operation = rule.record.split(":")
+    for rule in (each for group in rule_file(EVERYTHING)["groups"] for each in group["rules"]):
+        if "record" in rule:
+            level, metric, operation = rule["record"].split(":")
             assert level.startswith("service")
             assert metric.startswith("ragmonitor_")
             assert operation
@@ -124,9 +122,9 @@ def test_the_runbook_has_five_steps_for_each_alert_and_none_of_another(page: str
 def test_every_selector_is_of_the_service_that_was_asked_for():
     """No series of ours is read without it, in expressions; `up` has no service."""
     wanted = RuleOptions(services=("bot",), has_fleet=True, has_receiver=True)
-    for group in groups(wanted):
-        for rule in group.rules:
-            for selector in re.findall(r"[\w:]*ragmonitor_[\w:]+\S*", rule.expr):
+    for group in rule_file(wanted)["groups"]:
+        for rule in group["rules"]:
+            for selector in re.findall(r"[\w:]*ragmonitor_[\w:]+\S*", rule["expr"]):
                 assert '{service="bot"' in selector, rule
 
 
