@@ -45,42 +45,27 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Assessment": "records",
-    "Budget": "settings",
-    "CaptureSettings": "settings",
-    "Cause": "records",
-    "Chunk": "records",
-    "EncoderJudge": "judges",
-    "ExportSettings": "settings",
-    "Exporter": "runtime.protocols",
-    "FunctionJudge": "judges",
-    "Interaction": "records",
-    "InteractionIdMiddleware": "capture.current_id",
-    "JsonLines": "export",
-    "Judge": "runtime.protocols",
-    "JudgeError": "runtime.errors",
-    "JudgeIdentity": "records",
-    "JudgeSettings": "settings",
-    "JudgeUsage": "records",
-    "Langfuse": "export",
-    "LlmJudge": "judges",
-    "Monitor": "monitor",
-    "NotScorableError": "runtime.errors",
-    "Phoenix": "export",
-    "RagMonitorError": "runtime.errors",
-    "Report": "records",
-    "Scored": "records",
-    "SentenceVerdict": "records",
-    "ServerSettings": "settings",
-    "SettingsError": "runtime.errors",
-    "Unscored": "records",
-    "current_interaction": "capture.plain",
-    "evaluate": "offline",
-    "evaluator": "evaluators",
-    "rubric": "evaluators",
+_NAMES = {
+    "capture.current_id": ("InteractionIdMiddleware",),
+    "capture.plain": ("current_interaction",),
+    "evaluators": ("evaluator", "rubric"),
+    "export": ("JsonLines", "Langfuse", "Phoenix"),
+    "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
+    "monitor": ("Monitor",),
+    "offline": ("evaluate",),
+    "records": (
+        *("Assessment", "Cause", "Chunk", "Interaction", "JudgeIdentity", "JudgeUsage"),
+        *("Report", "Scored", "SentenceVerdict", "Unscored"),
+    ),
+    "runtime.errors": ("JudgeError", "NotScorableError", "RagMonitorError", "SettingsError"),
+    "runtime.protocols": ("Exporter", "Judge"),
+    "settings": (
+        "Budget",
+        *("CaptureSettings", "ExportSettings", "JudgeSettings", "ServerSettings"),
+    ),
 }
-"""The module of each name that is loaded on first use."""
+"""The names that are loaded on first use, by their module."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - texts
 
