@@ -3,6 +3,10 @@
 Importing this package fills the table.
 """
 
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
 # Not sorted by name: the table keeps this order, and so do files and screens.
 # ruff: noqa: I001
 from ragmonitor.evaluators import (  # noqa: F401
@@ -15,7 +19,7 @@ from ragmonitor.evaluators import (  # noqa: F401
 )
 from ragmonitor.evaluators.asking import rubric
 from ragmonitor.evaluators.diagnosis import diagnosis
-from ragmonitor.evaluators.embeddings import Embedding
+from ragmonitor.evaluators.embeddings import Embedding, remembering
 from ragmonitor.evaluators.table import (
     Table,
     evaluate,
@@ -50,5 +54,9 @@ def register_embedding(embedding: Embedding, *, version: int, into: Table = tabl
             since a changed measure must not look like a changed system.
         into: A table.
     """
-    by_reference.register_similarity(embedding, version=version, into=into)
-    asking.register_questions(embedding, version=version, into=into)
+    names = ("answer_relevancy_by_questions", "answer_similarity", "answer_correctness")
+    vectors = remembering(embedding)
+    for entry in table.select(names):
+        function: Any = entry.evaluator
+        comparing = partial(function, vectors=vectors)
+        into.register(replace(entry, version=version, evaluator=comparing, waits=True))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness
+from ragmonitor.evaluators.embeddings import Embedding, grams, nearness
 from ragmonitor.evaluators.table import Table, evaluator, table
 from ragmonitor.records import Assessment, Cause, Interaction
 from ragmonitor.runtime.apart import apart
@@ -29,43 +29,30 @@ _QUESTIONS: Final = {
 }
 
 
-def register_questions(embedding: Embedding, *, version: int, into: Table = table) -> None:
-    """Register `answer_relevancy_by_questions` with this embedding.
+@evaluator("answer_relevancy_by_questions", needs_query=True, needs_context=False, by_default=False)
+async def answer_relevancy_by_questions(
+    interaction: Interaction, _assessment: Assessment, asker: Asker, vectors: Embedding = grams
+) -> float:
+    """Return the mean cosine of questions made of the answer with the question that was asked.
 
-    It takes the place of the one that is there; the arguments are `register_embedding`'s.
+    It costs a call of the judge, and one of the embedding. A cosine below 0 counts as 0; the score
+    is 0 if the answer is evasive about all the questions.
+
+    Raises:
+        NotScorableError: The reply is no list of questions.
+        JudgeError: The judge gave no usable reply.
+
+    Source:
+        Es et al., "RAGAS" (2023), section 3, answer relevance, arXiv:2309.15217; the factor 0 as in
+        RAGAS 0.4.3.
     """
-
-    @evaluator(
-        "answer_relevancy_by_questions",
-        version=version,
-        needs_query=True,
-        needs_context=False,
-        by_default=False,
-        into=into,
-    )
-    async def answer_relevancy_by_questions(
-        interaction: Interaction, _assessment: Assessment, asker: Asker
-    ) -> float:
-        """Return the mean cosine of questions made of the answer with the question that was asked.
-
-        It costs a call of the judge, and one of the embedding. A cosine below 0 counts as 0; the
-        score is 0 if the answer is evasive about all the questions.
-
-        Raises:
-            NotScorableError: The reply is no list of questions.
-            JudgeError: The judge gave no usable reply.
-
-        Source:
-            Es et al., "RAGAS" (2023), section 3, answer relevance, arXiv:2309.15217; the factor 0
-            as in RAGAS 0.4.3.
-        """
-        reply = await asker.ask(_WRITE_QUESTIONS, fields=_QUESTIONS, shown=("answer",))
-        questions, is_evasive = _read_questions(reply)
-        if is_evasive:
-            return 0.0
-        # In a thread: an embedding may wait for a network, and this is an event loop.
-        asked, *generated = await apart(embedding, [interaction.query, *questions])
-        return sum(nearness(asked, vector) for vector in generated) / len(generated)
+    reply = await asker.ask(_WRITE_QUESTIONS, fields=_QUESTIONS, shown=("answer",))
+    questions, is_evasive = _read_questions(reply)
+    if is_evasive:
+        return 0.0
+    # In a thread: an embedding may wait for a network, and this is an event loop.
+    asked, *generated = await apart(vectors, [interaction.query, *questions])
+    return sum(nearness(asked, vector) for vector in generated) / len(generated)
 
 
 def _read_questions(reply: Mapping[str, Any]) -> tuple[list[str], bool]:
@@ -79,9 +66,6 @@ def _read_questions(reply: Mapping[str, Any]) -> tuple[list[str], bool]:
     if not is_complete or not all(isinstance(flag, bool) for flag in flags):
         raise NotScorableError(Cause.UNREADABLE, f"expected {QUESTIONS} questions and flags")
     return texts, all(flags)
-
-
-register_questions(character_grams, version=1)
 
 
 # Context relevance RAGAS' way: the share of the chunks' sentences that help with the question

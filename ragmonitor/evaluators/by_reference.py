@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness, remembering
+from ragmonitor.evaluators.embeddings import Embedding, grams, nearness
 from ragmonitor.evaluators.reference_free import average_precision
-from ragmonitor.evaluators.table import Table, evaluator, table
+from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Cause, Interaction, ReferenceReading, Verdict
 from ragmonitor.runtime.errors import NotScorableError
 from ragmonitor.runtime.patterns import lazy_pattern
@@ -209,54 +209,41 @@ def refusal_correctness(interaction: Interaction, assessment: Assessment) -> flo
     return float(assessment.evasive)
 
 
-def register_similarity(embedding: Embedding, *, version: int, into: Table = table) -> None:
-    """Register `answer_similarity` and `answer_correctness` with this embedding.
+@evaluator("answer_similarity", needs_context=False, needs_reference=True)
+def answer_similarity(
+    interaction: Interaction, _assessment: Assessment, vectors: Embedding = grams
+) -> float:
+    """Return the cosine between the vectors of the answer and of the reference.
 
-    They take the places of those that are there; the arguments are `register_embedding`'s.
+    Returns:
+        0 (nothing in common; so too what points away) to 1 (the same direction).
+
+    Source:
+        RAGAS 0.4.3, semantic similarity. The embedding without a network compares what is written,
+        not what is meant.
     """
-    vectors = remembering(embedding)
-    register = partial(
-        evaluator,
-        version=version,
-        needs_context=False,
-        needs_reference=True,
-        waits=embedding is not character_grams,
-        into=into,
-    )
-
-    @register("answer_similarity")
-    def answer_similarity(interaction: Interaction, _assessment: Assessment) -> float:
-        """Return the cosine between the vectors of the answer and of the reference.
-
-        Returns:
-            0 (nothing in common; so too what points away) to 1 (the same direction).
-
-        Source:
-            RAGAS 0.4.3, semantic similarity. The embedding without a network compares what is
-            written, not what is meant.
-        """
-        answer, reference = vectors([interaction.answer, interaction.reference])
-        return nearness(answer, reference)
-
-    @register("answer_correctness")
-    def answer_correctness(interaction: Interaction, assessment: Assessment) -> float:
-        """Return 0.75 * the F1 of the claims + 0.25 * the similarity to the reference.
-
-        Returns:
-            0 (wrong, and written differently) to 1 (the reference).
-
-        Raises:
-            NotScorableError: As `factual_correctness`.
-
-        Source:
-            RAGAS 0.4.3, answer correctness, with its weights.
-        """
-        facts = factual_correctness(interaction, assessment)
-        similarity = answer_similarity(interaction, assessment)
-        return FACTS_WEIGHT * facts + (1 - FACTS_WEIGHT) * similarity
+    answer, reference = vectors([interaction.answer, interaction.reference])
+    return nearness(answer, reference)
 
 
-register_similarity(character_grams, version=1)
+@evaluator("answer_correctness", needs_context=False, needs_reference=True)
+def answer_correctness(
+    interaction: Interaction, assessment: Assessment, vectors: Embedding = grams
+) -> float:
+    """Return 0.75 * the F1 of the claims + 0.25 * the similarity to the reference.
+
+    Returns:
+        0 (wrong, and written differently) to 1 (the reference).
+
+    Raises:
+        NotScorableError: As `factual_correctness`.
+
+    Source:
+        RAGAS 0.4.3, answer correctness, with its weights.
+    """
+    facts = factual_correctness(interaction, assessment)
+    similarity = answer_similarity(interaction, assessment, vectors)
+    return FACTS_WEIGHT * facts + (1 - FACTS_WEIGHT) * similarity
 
 
 # RAGChecker's eleven, and the one that RAGAS took over

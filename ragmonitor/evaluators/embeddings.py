@@ -62,3 +62,7 @@ def nearness(left: Vector, right: Vector) -> float:
     lengths = math.hypot(*left) * math.hypot(*right)
     product = math.fsum(a * b for a, b in zip(left, right, strict=True))
     return min(1.0, max(0.0, product / lengths)) if lengths else 0.0
+
+
+grams: Final = remembering(character_grams)
+"""The embedding where nobody gives one."""

@@ -8,9 +8,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
-from ragmonitor.evaluators import Table, evaluate_asking, rubric
+from ragmonitor.evaluators import Table, evaluate_asking, register_embedding, rubric
 from ragmonitor.evaluators import table as global_table
-from ragmonitor.evaluators.asking import register_questions
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import Cause, JudgeUsage, Scored
@@ -165,9 +164,9 @@ async def test_an_evaluator_that_waits_for_ever_is_given_up():
 async def test_what_counts_as_generated_questions(reply, expected):
     """Up to twice as many as asked for, each with its flag or all with one."""
     own = Table()
-    register_questions(lambda texts: [(1.0,)] * len(texts), version=2, into=own)
+    register_embedding(lambda texts: [(1.0,)] * len(texts), version=2, into=own)
     told, judge = interaction(), Answering(reply)
-    (evaluation,), _ = await evaluate_asking(own, told, assessment("supported"), judge)
+    (evaluation, *_), _ = await evaluate_asking(own, told, assessment("supported"), judge)
     got = evaluation.score if isinstance(evaluation, Scored) else evaluation.cause
     assert got == expected
 
