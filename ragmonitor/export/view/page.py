@@ -135,7 +135,6 @@ class View(Exporter):
         self._answers = Answers(content=self._content, lower_is_better=lower_is_better)
         self._history = History()
         self._snapshot = Snapshot()
-        self._shown = shown(self._snapshot, judge=self._judge)
 
     # --- from the worker ------------------------------------------------------------------------
 
@@ -174,15 +173,13 @@ class View(Exporter):
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take the current numbers, and a point of the history where one is due."""
-        # Outside of the lock: a browser must not wait for it, nor it for a browser.
-        numbers = shown(snapshot, judge=self._judge)
         values = {
-            (each["signal"], each["judge"]): (each["mean"], each["lower"], each["upper"])
-            for each in numbers["numbers"]
-            if each["window"] == "1h"
+            (each.key.signal, each.key.judge): (found.mean, found.lower, found.upper)
+            for each in snapshot.means
+            if (found := each.estimate) and each.window == "1h" and not each.key.dimension
         }
         with self._lock:
-            self._snapshot, self._shown = snapshot, numbers
+            self._snapshot = snapshot
             self._history.add(values, self._now())
 
     # --- to the browser -------------------------------------------------------------------------
@@ -244,7 +241,7 @@ class View(Exporter):
 
     def state(self, *, signal: str = "") -> dict[str, Any]:
         """Return the current state, for JSON, with the chart of a signal."""
-        signal, numbers = signal or "hallucination", self._shown
+        signal, numbers = signal or "hallucination", shown(self._snapshot, judge=self._judge)
         judges = {each["judge"] for each in numbers["numbers"] if each["signal"] == signal}
         preferred = (self._judge, self._constant["builtin"], *judges)
         judge = next((each for each in preferred if each in judges), "")
