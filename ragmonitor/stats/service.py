@@ -333,36 +333,28 @@ class Statistics:
 
     def _add_builtin(self, builtin: Report, found: Outcomes) -> None:
         """Add what the judge of every answer says; what another one says in its place is apart."""
-        reader, bets = self._watching.reader, self._watching.judge is None
-        if builtin.judge.name != reader:
-            self._add_certain(builtin, reader, dict.fromkeys(found), bets=bets)
-            bets = False
-        self._add_certain(builtin, builtin.judge.name, found, bets=bets)
-
-    def _add_certain(self, builtin: Report, judge: str, found: Outcomes, *, bets: bool) -> None:
-        """Add what one judge says of an answer."""
-        interaction = builtin.interaction
-        self._sum_up(
-            Summed(
+        watching, interaction = self._watching, builtin.interaction
+        by_judge = {watching.reader: dict.fromkeys(found), builtin.judge.name: found}
+        for judge, each in by_judge.items():
+            bets = watching.judge is None and judge == watching.reader
+            self._add_certain(
+                {watching.series(signal, judge): outcome for signal, outcome in each.items()},
                 id=interaction.id,
                 at_s=self._time_of(interaction),
                 session=interaction.session_id,
                 slices=self._slices(builtin) if bets else (),
                 bets=bets,
-            ),
-            {self._watching.series(signal, judge): each for signal, each in found.items()},
-        )
+            )
 
     def _observe(self, observation: Observation) -> None:
         """Add one value of a signal that needs no judge."""
         signal, value, at_s, session, identity = observation
-        summed = Summed(id=identity, at_s=at_s, session=session)
-        self._sum_up(summed, {signal: Outcome(1.0, value)})
+        self._add_certain({signal: Outcome(1.0, value)}, id=identity, at_s=at_s, session=session)
 
-    def _sum_up(self, summed: Summed, verdicts: Outcomes) -> None:
+    def _add_certain(self, verdicts: Outcomes, **known: Any) -> None:
         """Add an answer that was read for certain, and from which nothing is learned."""
-        summed.is_drawn, summed.teaches = True, False
-        summed.expected = dict.fromkeys(verdicts, NOTHING)
+        expected = dict.fromkeys(verdicts, NOTHING)
+        summed = Summed(expected=expected, is_drawn=True, teaches=False, **known)
         self._ledger.note(summed, verdicts)
 
     def _add_sampled(
