@@ -553,14 +553,7 @@ class Statistics:
             for series, mean in found.means.get(window, {}).items():
                 key = self._key(series)
                 if key is not None:
-                    yield WindowedMean(
-                        key=key,
-                        window=window,
-                        estimate=mean.estimate,
-                        judged=mean.judged,
-                        missing=mean.missing,
-                        uncovered=mean.uncovered,
-                    )
+                    yield WindowedMean(key=key, window=window, **mean._asdict())
 
     def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""

@@ -37,7 +37,9 @@ from ragmonitor.store import (
     DAY_S,
     HOUR_S,
     MEAN_S,
+    Change,
     Increments,
+    Key,
     Rows,
     Store,
     merge,
@@ -51,6 +53,8 @@ LOOKBACK_S: Final = 1_800.0
 RECENT_S: Final = 1_700.0
 """Of so long ago there are bets, where the means of whole buckets say nothing yet."""
 LEARNED_S: Final = 30 * DAY_S
+TICK: Final = "tick"
+"""Kind of the rows that an evaluation writes: alarms, their groups, and the means of windows."""
 OBJECTIVES: Final = ("objective", "all")
 """Kind and key of the row that says which objectives hold."""
 _FOLDED: Final = (("r", "h", HOUR_S), ("p", "q", DAY_S))
@@ -165,7 +169,7 @@ class Tick:
         version, state = self._store.state()
         if version == self._known.version:
             return self._known
-        rows = self._store.rows("tick")
+        rows = self._store.rows(TICK)
         known = self._known = _Known(version, state)
         for name, row in rows.items():
             kind, _, key = name.partition(":")
@@ -185,7 +189,7 @@ class Tick:
         end_s = math.inf if is_due else math.floor(now_s) - BET_S + 1
         bets = {t: _by_series(rows) for t, rows in self._read("b", closed + 1, end_s)}
         closing = _closing(bets, now_s)
-        rows: dict[str, bytes] = {}
+        rows: dict[Key, bytes | None] = {}
         self._window_rows(known, now_s, rows, is_minute=is_minute)
         if is_minute or not self._objectives:
             self._objectives = json.loads(store.row(*OBJECTIVES) or b"{}")
@@ -198,9 +202,9 @@ class Tick:
             if is_minute:
                 alarm.forget(now_s)
             if closing or happened or not known.version:
-                rows[f"alarm:{each.series}"] = alarm.numbers()
+                rows[TICK, f"alarm:{each.series}"] = alarm.numbers()
             if alarm.is_touched:
-                rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
+                rows[TICK, f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last)
         moves, drops = self._folding(now_s, last, is_minute=is_minute)
@@ -211,9 +215,8 @@ class Tick:
             "ten": now_s // 10,
         }
         if rows or moves or drops or gains or not known.version:
-            if not store.commit(
-                known.version, known.state, moves=moves, drops=drops, increments=gains, rows=rows
-            ):
+            change = Change(increments=gains, rows=rows, moves=moves, drops=drops)
+            if not store.commit(known.version, known.state, change):
                 return None
             known.version += 1
         self._known = known
@@ -234,7 +237,7 @@ class Tick:
     # --- means ----------------------------------------------------------------------------------
 
     def _window_rows(
-        self, known: _Known, now_s: float, rows: dict[str, bytes], *, is_minute: bool
+        self, known: _Known, now_s: float, rows: dict[Key, bytes | None], *, is_minute: bool
     ) -> None:
         """Form the means of the last 60 to 65 minutes and, each minute, of 24 to 25 hours."""
         if now_s // 10 == known.state.get("ten") and not is_minute:
@@ -253,7 +256,7 @@ class Tick:
             if not is_minute:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
-            rows[f"window:{name}"] = msgspec.json.encode(found)
+            rows[TICK, f"window:{name}"] = msgspec.json.encode(found)
 
     def level(self, each: Stream, since_s: float, until_s: float = math.inf) -> Estimate | None:
         """Return the mean of a series within a time; None: too little is known.
