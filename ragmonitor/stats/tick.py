@@ -54,7 +54,7 @@ RECENT_S: Final = 1_700.0
 """Of so long ago there are bets, where the means of whole buckets say nothing yet."""
 LEARNED_S: Final = 30 * DAY_S
 TICK: Final = "tick"
-"""Kind of the rows that an evaluation writes: alarms, their groups, and the means of windows."""
+"""Kind of the rows that an evaluation writes: alarms, and the means of windows."""
 OBJECTIVES: Final = ("objective", "all")
 """Kind and key of the row that says which objectives hold."""
 _FOLDED: Final = (("r", "h", HOUR_S), ("p", "q", DAY_S))
@@ -169,13 +169,12 @@ class Tick:
         version, state = self._store.state()
         if version == self._known.version:
             return self._known
-        rows = self._store.rows(TICK)
         known = self._known = _Known(version, state)
-        for name, row in rows.items():
+        for name, row in self._store.rows(TICK).items():
             kind, _, key = name.partition(":")
             with contextlib.suppress(msgspec.MsgspecError):  # of another release: it begins anew
                 if kind == "alarm":
-                    known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
+                    known.alarms[key] = msgspec.msgpack.decode(row, type=Alarm)
                 elif kind == "window":
                     known.means[key] = msgspec.json.decode(row, type=dict[str, Mean])
         self._objectives = {}
@@ -202,9 +201,7 @@ class Tick:
             if is_minute:
                 alarm.forget(now_s)
             if closing or happened or not known.version:
-                rows[TICK, f"alarm:{each.series}"] = alarm.numbers()
-            if alarm.is_touched:
-                rows[TICK, f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
+                rows[TICK, f"alarm:{each.series}"] = msgspec.msgpack.encode(alarm)
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last)
         moves, drops = self._folding(now_s, last, is_minute=is_minute)
