@@ -485,28 +485,26 @@ class Statistics:
     def _explain(self, found: ticking.Evaluation) -> None:
         """Find out, while an alarm is on, whether the judge is its cause; once known it stays."""
         references, judge = self._references, self._watching.quality_judge
-        began = [
-            shown.began_s
-            for series, shown in found.alarms.items()
-            if shown.is_active
-            and series in {self._watching.series(signal, judge) for signal in EXPLAINED}
-        ]
-        if references is None or not began:
+        names = [self._watching.series(signal, judge) for signal in EXPLAINED]
+        alarms = {each: found.alarms[each] for each in names if each in found.alarms}
+        active = {series: alarm for series, alarm in alarms.items() if alarm.is_active}
+        if references is None or not active:
             self._cause = None
             return
-        known, since_s, now_s = self._cause, min(began), self._now()
-        is_told = known is not None and known.cause != "unknown" and known.since_s == since_s
-        if is_told or (known is not None and abs(now_s - self._asked_s) < LOOK_EACH_S):
-            return
+        since_s = min(alarm.began_s for alarm in active.values())
+        known, now_s = self._cause, self._now()
+        if known is not None:
+            is_told = known.cause != "unknown" and known.since_s == since_s
+            if is_told or abs(now_s - self._asked_s) < LOOK_EACH_S:
+                return
         self._asked_s = now_s
         since, usual = references.rereads(since_s)
-        stream = self._streams.get(self._watching.series(HALLUCINATION, judge))
+        stream = self._streams.get(names[0])
         before = after = None
         if stream is not None:
             before = self._tick.level(stream, since_s - DAY_S, since_s)
-            shown = found.alarms.get(stream.series)
-            if shown is not None and shown.is_active:
-                after = self._tick.level(stream, shown.raised_at_s)
+            if stream.series in active:
+                after = self._tick.level(stream, active[stream.series].raised_at_s)
         self._cause = AlarmCause(
             cause=judge_or_application(since, usual, before, after),
             since_s=since_s,

@@ -13,7 +13,6 @@ import math
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -321,29 +320,24 @@ class Tick:
     # --- comparisons ----------------------------------------------------------------------------
 
     def _comparisons(self, done: int, closed: int) -> tuple[Increments, int]:
-        """Return the log gains of blocks whose bets are all in, and the last such block."""
+        """Return the log gains of the next block whose bets are all in, and that block."""
         end = closed // MEAN_S * MEAN_S
         blocks = {t // MEAN_S * MEAN_S for t in self._store.names("b")}
-        gains: Increments = {}
-        for block in sorted(each for each in blocks if done < each < end):
-            usual = self.usual(block, gains)
-            gains[f"c{block}"] = compare_block(self._bets(block, block + MEAN_S), usual)
-            done = block
-        return gains, done
+        block = min((each for each in blocks if done < each < end), default=None)
+        if block is None:
+            return {}, done
+        bets = self._bets(block, block + MEAN_S)
+        return {f"c{block}": compare_block(bets, self.usual(block))}, block
 
-    def usual(
-        self, block: float, more: Mapping[str, Rows] = MappingProxyType({})
-    ) -> dict[str, float]:
+    def usual(self, block: float) -> dict[str, float]:
         """Return the mean badness of the hour before a block, by signal."""
         past: Rows = {}
         for _, rows in self._read("c", block - HOUR_S, block):
             merge(past, rows)
-        for rows in more.values():
-            merge(past, rows)
         return {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
 
     def named(
-        self, signal: str, since_s: float, ahead: Mapping[str, list[float]] = MappingProxyType({})
+        self, signal: str, since_s: float, ahead: Mapping[str, list[float]] | None = None
     ) -> list[str]:
         """Return the slices that were worse than the others since then; empty: it is everywhere.
 
@@ -357,7 +351,7 @@ class Tick:
             ahead: Log gains of slices whose bets are elsewhere, from blocks that are not closed.
         """
         compared = self._store.state()[1].get("compared", -MEAN_S)
-        total = dict(ahead)
+        total = dict(ahead or {})
         for _, rows in self._read("c", since_s - MEAN_S + BET_S):
             merge(total, rows)
         first = compared + MEAN_S
