@@ -267,9 +267,7 @@ class LlmJudge:
             )
 
     def _error(self, problem: str, cause: Cause, **details: Any) -> JudgeError:
-        return JudgeError(
-            self.identity.name, problem, cause=cause, **{"retryable": False} | details
-        )
+        return JudgeError(self.identity.name, problem, cause=cause, **details)
 
 
 def prompt_version() -> str:
