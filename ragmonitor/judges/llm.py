@@ -7,6 +7,7 @@ import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
@@ -90,10 +91,9 @@ class LlmJudge:
         self.identity = JudgeIdentity(name=model, version=prompt_version(), kind="LLM")
         """The model, and the version of the prompt and of the rules for replies."""
         self.budget_unit: BudgetUnit = budget_unit
-        self._timeout_s = timeout_s
+        self._calls = partial(Calls, completer=self._completer, timeout_s=timeout_s, pause=pause)
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
-        self._pause = pause
         self.breaker = Breaker(name=model)
 
     def counting(self, unit: BudgetUnit) -> Self:
@@ -143,7 +143,7 @@ class LlmJudge:
         shares = self._spread(interaction)
         answer = splitter.without_thoughts(interaction.answer)
         sentences, language = splitter.split(answer), splitter.language(answer)
-        calls = self._calls()
+        calls = self._calls(breaker=self.breaker)
 
         async def read(parts: Sequence[Part]) -> tuple[ParsedReply, str]:
             """Return what a model says by one share of the chunks, and the model."""
@@ -191,17 +191,9 @@ class LlmJudge:
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
         """Return the asker by which evaluators ask questions of their own, each one call."""
-        return InteractionAsker(
-            self._calls(), interaction, assessment, max_prompt_tokens=self._tokens_per_call
-        )
-
-    def _calls(self) -> Calls:
-        return Calls(
-            completer=self._completer,
-            breaker=self.breaker,
-            timeout_s=self._timeout_s,
-            pause=self._pause,
-        )
+        calls = self._calls(breaker=self.breaker)
+        most = self._tokens_per_call
+        return InteractionAsker(calls, interaction, assessment, max_prompt_tokens=most)
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return an upper estimate of one reading's cost, in the budget's unit, above 0.
