@@ -36,6 +36,12 @@ _CORRECTION_TOKENS: Final = 160
 _MIN_CHUNK_TOKENS: Final = 400
 """Least room for chunks in a call; with less, question and answer alone are too long."""
 _SMALLEST_COST: Final = 1e-9
+_UNPRICED: Final = (
+    "has no price in US dollars that is known, or a fallback has none; set estimation.prices "
+    "(RAGMONITOR_ESTIMATION__PRICES=my-model=0.5/1.5), which is of the judge's own, or give a "
+    "budget in tokens (budget.tokens_per_day, budget_tokens, --budget-tokens), or that of a "
+    "monitor in calls (budget.calls_per_day)"
+)
 
 
 class LlmJudge:
@@ -105,10 +111,7 @@ class LlmJudge:
         # litellm's price is looked for in its table, which a new release may have.
         is_function = not isinstance(self._completer, Provider)
         if unit == "usd" and is_function and self._completer.price is None:
-            raise SettingsError(
-                f"judge {self.identity.name} has no price in US dollars; set estimation.prices, "
-                "or a budget in tokens, or that of a monitor in calls: budget.calls_per_day"
-            )
+            raise SettingsError(f"judge {self.identity.name} {_UNPRICED}")
         counting = copy.copy(self)
         counting.budget_unit = unit
         return counting
@@ -250,13 +253,7 @@ class LlmJudge:
 
     def _check_price(self) -> None:
         if self.budget_unit == "usd" and self._completer.price is None:
-            raise self._error(
-                "litellm knows no price of this model, or of a fallback; set estimation.prices "
-                "(RAGMONITOR_ESTIMATION__PRICES=my-model=0.5/1.5), which is of the judge's own, "
-                "name fallbacks of a known price, or give a budget in tokens instead of dollars "
-                "(budget.tokens_per_day, budget_tokens, --budget-tokens)",
-                Cause.JUDGE_ERROR,
-            )
+            raise self._error(_UNPRICED, Cause.JUDGE_ERROR)
 
     def _error(self, problem: str, cause: Cause, **details: Any) -> JudgeError:
         return JudgeError(self.identity.name, problem, cause=cause, **details)
