@@ -41,7 +41,7 @@ _BORDER: Final = lazy_pattern(
 )
 _IS: Final = lazy_pattern(
     r"\s{0,3}(?:(?:is|are|was|were|:|=)\s{1,3}(?:(?:the|a|an|very|quite|now|currently|set|to)"
-    r"\s{1,3}){0,3}(?P<word>[^\W\d_]+)|(?:为|是|：)(?P<han>[\u3400-\u9fff]{2,8}))"
+    r"\s{1,3}){0,3}([^\W\d_]+)|(?:为|是|：)([\u3400-\u9fff]{2,8}))"
 )
 _HAN_LIMITS: Final = lazy_pattern("[~比约近]|左右|超过|至少|不低于|不到|低于|最多")
 _OFFERED: Final = frozenset(
@@ -290,25 +290,24 @@ class FieldReading:
             if gap > 48 or not facts or not used.isdisjoint({number, token}):
                 continue
             used |= {number, token}
-            figures = list(_figures(clause, facts))
-            if any(_is_value(number.key, value) for _, _, value in figures):
-                at = [each[1:] for mention in spoken[token] for each in mention.at]
-                self.supported.update([number[1:], *at])
-            elif figures:
-                self.findings.append(Finding(*number[1:], min(figures)[1], True))
+            outcomes = [
+                (SUPPORTS if _is_value(number.key, value) else CONTRADICTS, label)
+                for label, value in _figures(clause, facts)
+            ]
+            at = [each[1:] for mention in spoken[token] for each in mention.at]
+            self._add(outcomes, [number[1:], *at])
 
     def _read_extremes(self, clause: Clause) -> None:
         """Find a row that is said to have the most or the least of something, and has not."""
-        said = clause.derived() if clause.mentions and not clause.numbers else None
+        said = None if clause.numbers else clause.derived()
         for mention in clause.mentions if said and said.key in {"highest", "lowest"} else ():
             group = self._table.groups[mention.group][:MAX_COMPARED]
-            facts = [f for f in group if len(f.value.numbers) == 1 and not f.is_count]
+            facts = [fact for fact in group if fact.value.amounts and not fact.is_count]
             own = [fact for fact in facts if not clause.rows.isdisjoint(fact.rows)]
-            figures = [fields.amount(fact.value.numbers[0]) for fact in facts]
             if said and len(facts) > len(own) == 1:
-                best = _RECKONED[said.key](figures)
-                if fields.amount(own[0].value.numbers[0]) != best:
-                    self.findings.append(Finding(*said[1:], own[0].label, True))
+                best = _RECKONED[said.key]([fact.value.amounts[0] for fact in facts])
+                if best not in own[0].value.amounts:
+                    self._add([(CONTRADICTS, own[0].label)], [said[1:]])
 
     def _read_values_of_others(self, clause: Clause) -> None:
         """Find a value that another row has, and not the one that is named."""
@@ -316,19 +315,17 @@ class FieldReading:
         said = {each.key: each[1:] for each in (*values.among(clause.tokens), *clause.numbers)}
         for value, span in said.items():
             facts = values.get(value, ())
-            if not 0 < len(facts) <= MAX_SHARED or span in self.supported:
+            is_own = any(not clause.rows.isdisjoint(fact.rows) for fact in facts)
+            if is_own or len(facts) > MAX_SHARED or span in self.supported:
                 continue
-            if any(not clause.rows.isdisjoint(fact.rows) for fact in facts):
-                continue
-            wrong: list[str] = []
+            outcomes: list[tuple[int, str]] = []
             for group in {fact.said for fact in facts}:
                 every = self._table.groups[group][:MAX_COMPARED]
                 own = [fact for fact in every if not clause.rows.isdisjoint(fact.rows)]
                 have = [{fact.value.phrase, *fact.value.numbers} - {""} for fact in own]
                 if all(each and said.keys().isdisjoint(each) for each in have):
-                    wrong += [fact.label for fact in own]
-            if wrong:
-                self.findings.append(Finding(*span, min(wrong), True))
+                    outcomes += [(CONTRADICTS, fact.label) for fact in own]
+            self._add(outcomes, [span])
 
 
 def _outcome(
@@ -353,12 +350,9 @@ def _outcome(
     said = None if is_negated else _IS.match(clause.text, mention.at[-1].end, clause.end)
     if said is None:
         return SILENT
-    if han := said["han"]:  # another value stands right behind the field's words
-        is_other = value.phrase not in han and han not in value.phrase
-    else:
-        key = tokens(said["word"])[0].key
-        is_other = key not in words.FRAMES and key not in value.phrase.split("|")
-    return CONTRADICTS if is_other else SILENT
+    other = phrase(said[1] or said[2])  # right behind the words of the field
+    is_same = other in words.FRAMES or other in value.phrase or value.phrase in other
+    return SILENT if is_same else CONTRADICTS
 
 
 def _of_week(
@@ -397,23 +391,19 @@ def _agrees(facts: Sequence[Fact], sides: Sequence[hours.Side], *, says_closed: 
     )
 
 
-def _figures(clause: Clause, facts: Sequence[Fact]) -> Iterator[tuple[int, str, float]]:
-    """Yield what a number may be: how many words speak of it, its label and its value.
-
-    Of several rows it is what the clause says of them all.
-    """
+def _figures(clause: Clause, facts: Sequence[Fact]) -> Iterator[tuple[str, float]]:
+    """Yield what a number may be, with its label; of several rows what is said of them all."""
     columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
         columns["#" * fact.is_count, *fact.column].append(fact)
     derived = clause.derived()
     for column, alike in columns.items():
         if derived and len(alike) > 1:
-            value = _RECKONED[derived.key]([fields.amount(f.value.numbers[0]) for f in alike])
-            yield 0, f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}", value
+            value = _RECKONED[derived.key]([fact.value.amounts[0] for fact in alike])
+            yield f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}", value
         elif not derived or derived.key in {"average", "total"}:
             for fact in alike:
-                for key in fact.value.numbers:
-                    yield len(fact.said), fact.label, fields.amount(key)
+                yield from [(fact.label, value) for value in fact.value.amounts]
 
 
 def _gap(number: Token, word: Token) -> int:
@@ -424,5 +414,5 @@ def _gap(number: Token, word: Token) -> int:
 
 def _is_value(key: str, value: float) -> bool:
     """Return whether a number is a field's value, exact or rounded to two digits or more."""
-    digits, said = key[1:].replace(".", "").strip("0"), fields.amount(key)
+    digits, said = key[1:].replace(".", "").strip("0"), float(key[1:20])
     return said == value or (20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == said)

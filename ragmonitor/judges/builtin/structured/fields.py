@@ -121,11 +121,6 @@ def numbers_of(text: str, content: Sequence[Term]) -> list[Token]:
     return found
 
 
-def amount(key: str) -> float:
-    """Return the value of a number by its key; of an identifier, its first digits'."""
-    return float(key[1:20])
-
-
 class Value(NamedTuple):
     """What the value of a cell reads as."""
 
@@ -135,6 +130,8 @@ class Value(NamedTuple):
     """Whether it has no value."""
     numbers: Sequence[str] = ()
     """Their keys."""
+    amounts: Sequence[float] = ()
+    """The same as numbers; of identifiers their first digits'."""
     times: Sequence[Token] = ()
     phrase: str = ""
     """What equal values have in common; of one that affirms, denies or is long nothing."""
@@ -144,7 +141,7 @@ class Value(NamedTuple):
 def value_of(value: Scalar) -> Value:
     """Return what a value reads as: the same ones come again and again. A long one is prose."""
     if isinstance(value, Count):
-        return Value(numbers=(f"#{value}",))
+        return Value(numbers=(f"#{value}",), amounts=(float(value),))
     if isinstance(value, str) and len(value) > MAX_VALUE:
         return Value()
     low = str(value).strip().lower()
@@ -157,7 +154,8 @@ def value_of(value: Scalar) -> Value:
     times = hours.times(content)
     is_quantity = not times and not _DATE.search(value)
     numbers = [number.key for number in numbers_of(value, content)] if is_quantity else []
-    return Value(says, False, numbers, times, phrase(value) if says is None else "")
+    amounts = [float(key[1:20]) for key in numbers]
+    return Value(says, False, numbers, amounts, times, phrase(value) if says is None else "")
 
 
 @dataclass(eq=False)
