@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 from statistics import fmean
 from typing import Final, NamedTuple
@@ -19,7 +19,14 @@ from typing import Final, NamedTuple
 from ragmonitor.judges.builtin.stems import stems
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import fields, hours
-from ragmonitor.judges.builtin.structured.fields import Fact, FieldTable, Group, phrase, tokens
+from ragmonitor.judges.builtin.structured.fields import (
+    Fact,
+    FieldTable,
+    Group,
+    among,
+    phrase,
+    tokens,
+)
 from ragmonitor.judges.builtin.structured.formats import Row
 from ragmonitor.judges.builtin.structured.hours import Token, token_of
 from ragmonitor.judges.builtin.terms import Term
@@ -48,15 +55,15 @@ _OFFERED: Final = frozenset(
     map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))
 )
 """Values that say that there is something at all."""
-
-
 _Reckon = Callable[[list[float]], float]
 _RECKONED: dict[str, _Reckon] = {"average": fmean, "total": sum, "highest": max, "lowest": min}
 """How the figures of several rows are reckoned."""
 _OPEN: Final = stems("open close shut")
 Span = tuple[int, int]
+Outcome = tuple[int, str]
+"""What a field says of what is said, and its label."""
 SILENT, CONTRADICTS, UNKNOWN, SUPPORTS = range(4)
-"""What a field says of what is said, the strongest last; it is unknown if it has no value."""
+"""The strongest last; unknown is what a field without a value says."""
 
 
 class Finding(NamedTuple):
@@ -97,13 +104,11 @@ class Clause:
         self.times = hours.times(content)
         self.numbers = fields.numbers_of(text, content)
         self.signs = [token_of(term) for term in content if term.kind == "negation"]
-        self.is_unknown = "unknown" in self.keys
-        """Whether it says that something is not known."""
         self.rows: set[Row] = set()
         """The rows that are named, here or elsewhere in the sentence."""
-        for name in table.names.among(self.tokens):  # which holds none of the numbers
-            if len(table.names[name.key]) <= MAX_SHARED:
-                self.rows.update(table.names[name.key])
+        for name, rows in among(self.tokens, table.names):  # which holds none of the numbers
+            if len(rows) <= MAX_SHARED:
+                self.rows.update(rows)
                 self.numbers = [
                     n for n in self.numbers if n.start >= name.end or n.end <= name.start
                 ]
@@ -196,7 +201,7 @@ class FieldReading:
         self.findings: list[Finding] = []
         self._table = table
         for clause in _clauses(text, content, table):
-            if table.weeks and not clause.is_unknown:
+            if table.weeks and "unknown" not in clause.keys:
                 self._read_hours(clause)
             for mention in clause.mentions:
                 self._read_mention(clause, mention)
@@ -215,12 +220,9 @@ class FieldReading:
                     self.supported.add((at, at + len(frame)))
 
     def _add(
-        self,
-        outcomes: Sequence[tuple[int, str]],
-        places: Sequence[Span],
-        borne: Sequence[Span] = (),
+        self, outcomes: Sequence[Outcome], places: Sequence[Span], borne: Sequence[Span] = ()
     ) -> None:
-        """Add the strongest of some outcomes, each with the label of its field.
+        """Add the strongest of some outcomes.
 
         Args:
             outcomes: What the fields say that may be meant.
@@ -237,7 +239,7 @@ class FieldReading:
     def _read_mention(self, clause: Clause, mention: Mention) -> None:
         """Compare what a clause says of a field that holds no number."""
         is_negated = clause.is_negated(mention.at)
-        outcomes: list[tuple[int, str]] = []
+        outcomes: list[Outcome] = []
         borne: list[Span] = []
         known: list[Token] = []
         for fact in mention.facts:
@@ -312,13 +314,14 @@ class FieldReading:
     def _read_values_of_others(self, clause: Clause) -> None:
         """Find a value that another row has, and not the one that is named."""
         values = self._table.values
-        said = {each.key: each[1:] for each in (*values.among(clause.tokens), *clause.numbers)}
-        for value, span in said.items():
-            facts = values.get(value, ())
+        said = {each.key: (each[1:], facts) for each, facts in among(clause.tokens, values)}
+        for each in clause.numbers:
+            said[each.key] = each[1:], values.get(each.key, {}).get(each.key, ())
+        for span, facts in said.values():
             is_own = any(not clause.rows.isdisjoint(fact.rows) for fact in facts)
             if is_own or len(facts) > MAX_SHARED or span in self.supported:
                 continue
-            outcomes: list[tuple[int, str]] = []
+            outcomes: list[Outcome] = []
             for group in {fact.said for fact in facts}:
                 every = self._table.groups[group][:MAX_COMPARED]
                 own = [fact for fact in every if not clause.rows.isdisjoint(fact.rows)]
@@ -333,7 +336,7 @@ def _outcome(
 ) -> int:
     """Return what a field, whose value may stand in a clause, says of its mention there."""
     value = fact.value
-    if clause.is_unknown:
+    if "unknown" in clause.keys:
         return SUPPORTS if value.is_null else SILENT
     if value.is_null:
         is_asked = not clause.own.isascii() or not clause.keys.isdisjoint(words.OFFERS)
@@ -361,7 +364,7 @@ def _of_week(
     sides: Sequence[hours.Side],
     *,
     says_closed: bool,
-) -> tuple[int, str]:
+) -> Outcome:
     """Return whether opening hours agree with what is said of some days or all, and the field."""
     known = {day: facts for day, facts in week.items() if not facts[-1].value.is_null}
     days = [day for day in asked or week if day in known]
@@ -369,21 +372,17 @@ def _of_week(
     wrong = [day for day in days if not _agrees(known[day], sides, says_closed=says_closed)]
     if wrong and (asked or (sides and wrong == days)):
         return CONTRADICTS, week[min(wrong)][0].label
-    if missing:
-        day, path = min(missing), min(fact.path for facts in week.values() for fact in facts)
-        label = f"{path.rpartition('.')[0] or path}.{hours.DAY_NAMES[day - 1]}"
-        outcome = SILENT if says_closed else UNKNOWN
-        return outcome, week[day][0].label if day in week else label
-    return SUPPORTS if days and (asked or sides) else SILENT, ""
+    if not missing:
+        return SUPPORTS if days and (asked or sides) else SILENT, ""
+    day, path = min(missing), min(fact.path for facts in week.values() for fact in facts)
+    label = f"{path.rpartition('.')[0] or path}.{hours.DAY_NAMES[day - 1]}"
+    return SILENT if says_closed else UNKNOWN, week[day][0].label if day in week else label
 
 
 def _agrees(facts: Sequence[Fact], sides: Sequence[hours.Side], *, says_closed: bool) -> bool:
     """Return whether the hours of a day are what is said of it."""
-    spans = [
-        span
-        for times in (fact.value.times for fact in facts)
-        for span in zip(times[::2], times[1::2], strict=False)
-    ]
+    pairs = [zip(f.value.times[::2], f.value.times[1::2], strict=False) for f in facts]
+    spans = [*chain(*pairs)]
     if not sides:
         return bool(spans) != says_closed
     return all(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
@@ -72,27 +72,22 @@ def phrase(text: str) -> str:
     return "|".join([token.key for token in tokens(in_ascii(text))])
 
 
-class Phrases(dict[str, list[_What]]):
-    """Names or values, and what has them."""
+Index = dict[str, dict[str, list[_What]]]
+"""Maps the first words of names or values, and those as a whole, to what has them."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._first: set[str] = set()
 
-    def add(self, said: str, what: _What) -> None:
-        """Add what has a phrase; an empty one says nothing."""
-        if said:
-            self.setdefault(said, []).append(what)
-            self._first.add(said.partition("|")[0])
+def among(said: Sequence[Token], known: Index[_What]) -> Iterator[tuple[Token, Sequence[_What]]]:
+    """Yield the phrases of an index that stand in a text, and what has them."""
+    for at, first in enumerate(said):
+        whole, own = "", known.get(first.key, {})
+        for last in said[at : at + MAX_PHRASE] if own else ():
+            whole = f"{whole}|{last.key}" if whole else last.key
+            if whole in own:
+                yield Token(whole, first.start, last.end), own[whole]
 
-    def among(self, said: Sequence[Token]) -> Iterator[Token]:
-        """Yield the phrases that stand in a text."""
-        for at, first in enumerate(said):
-            joined = ""
-            for last in said[at : at + MAX_PHRASE] if first.key in self._first else ():
-                joined = f"{joined}|{last.key}" if joined else last.key
-                if joined in self:
-                    yield Token(joined, first.start, last.end)
+
+def _index() -> Index[Any]:
+    return defaultdict(lambda: defaultdict(list))
 
 
 Group = frozenset[str]
@@ -238,43 +233,38 @@ class FieldTable:
     def __init__(self, chunks: Iterable[Fields]) -> None:
         """Find what is spoken of by the same words, and by which names."""
         self.groups: dict[Group, list[Fact]] = defaultdict(list)
-        self.names: Phrases[Row] = Phrases()
+        self.by_word: dict[str, list[Group]] = defaultdict(list)
+        """Maps a word to the groups that are spoken of by it, among others."""
+        self.names: Index[Row] = _index()
         self.weeks: dict[Row, dict[int, list[Fact]]] = defaultdict(lambda: defaultdict(list))
         """The opening hours of rows, by days."""
         for chunk in chunks:
             for fact in chunk.facts:
                 self.groups[fact.said].append(fact)
             for name, row in chunk.names:
-                self.names.add(name, row)
+                self.names[name.partition("|")[0]][name].append(row)
             for row, day, fact in chunk.hours:
                 self.weeks[row][day].append(fact)
-        self.groups.pop(frozenset(), None)
+        for group in self.groups:
+            for word in group:
+                self.by_word[word].append(group)
 
     @cached_property
-    def by_word(self) -> dict[str, list[Group]]:
-        """Maps a word to the groups that are spoken of by it, among others."""
-        found: dict[str, list[Group]] = defaultdict(list)
-        for name in self.groups:
-            for word in name:
-                found[word].append(name)
-        return found
-
-    @cached_property
-    def values(self) -> Phrases[Fact]:
+    def values(self) -> Index[Fact]:
         """The fields by their values and numbers; none if no two have the same words."""
-        found: Phrases[Fact] = Phrases()
+        found: Index[Fact] = _index()
         several = any(len(facts) > 1 for facts in self.groups.values())
         for fact in chain.from_iterable(self.groups.values()) if several else ():
             if isinstance(fact.cell, str):
                 for each in (fact.value.phrase, *fact.value.numbers):
-                    found.add(each, fact)
+                    found[each.partition("|")[0]][each].append(fact)
         return found
 
     @cached_property
     def han(self) -> set[str]:
         """The Chinese words by which anything is spoken of, and their first characters."""
         values = [fact.value.phrase for facts in self.groups.values() for fact in facts]
-        every = (*self.by_word, *self.names, *values, *words.SAME, *words.DERIVED)
+        every = (*self.by_word, *chain(*self.names.values()), *values, *words.SAME, *words.DERIVED)
         said = [each for each in every if len(each) <= MAX_HAN and not each.isascii()]
         return {*said, *(each[0] for each in said)}
 
