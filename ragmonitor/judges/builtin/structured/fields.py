@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
@@ -86,8 +86,11 @@ def among(said: Sequence[Token], known: Index[_What]) -> Iterator[tuple[Token, S
                 yield Token(whole, first.start, last.end), own[whole]
 
 
-def _index() -> Index[Any]:
-    return defaultdict(lambda: defaultdict(list))
+def _index(pairs: Iterable[tuple[str, _What]]) -> Index[_What]:
+    found: Index[_What] = {}
+    for said, what in pairs:
+        found.setdefault(said.partition("|")[0], {}).setdefault(said, []).append(what)
+    return found
 
 
 Group = frozenset[str]
@@ -163,16 +166,13 @@ class Fact:
     """The keys that lead to it."""
     cell: Scalar
     said: Group
+    is_count: bool
+    """Whether it is the number of items of a list."""
 
     @cached_property
     def value(self) -> Value:
         """What it reads as."""
         return value_of(self.cell)
-
-    @property
-    def is_count(self) -> bool:
-        """Whether it is the number of items of a list."""
-        return isinstance(self.cell, Count)
 
     @property
     def path(self) -> str:
@@ -203,10 +203,17 @@ class Fields:
             self.names += [(name, row) for name in {phrase(name_of(row)), phrase(own)}]
             for key, cell in row.cells:
                 said, every, days = key_words(key)
-                fact = Fact(rows, (*row.keys, key), cell, said or named or every)
+                speaks, is_count = said or named or every, isinstance(cell, Count)
+                fact = Fact(rows, (*row.keys, key), cell, speaks, is_count)
                 self.facts.append(fact)
                 if days or "hour" in said or "hour" in every:
                     self.hours += _hours(fact, days)
+
+    @cached_property
+    def values(self) -> list[tuple[str, Fact]]:
+        """The values and numbers of the fields."""
+        facts = [fact for fact in self.facts if isinstance(fact.cell, str)]
+        return [(each, f) for f in facts for each in (f.value.phrase, *f.value.numbers)]
 
     @cached_property
     def table(self) -> FieldTable:
@@ -230,19 +237,18 @@ def _hours(fact: Fact, days: tuple[int, ...]) -> Iterator[tuple[Row, int, Fact]]
 class FieldTable:
     """The fields of all chunks of an answer."""
 
-    def __init__(self, chunks: Iterable[Fields]) -> None:
+    def __init__(self, chunks: Sequence[Fields]) -> None:
         """Find what is spoken of by the same words, and by which names."""
+        self._chunks = chunks
         self.groups: dict[Group, list[Fact]] = defaultdict(list)
         self.by_word: dict[str, list[Group]] = defaultdict(list)
         """Maps a word to the groups that are spoken of by it, among others."""
-        self.names: Index[Row] = _index()
+        self.names = _index(name for chunk in chunks for name in chunk.names)
         self.weeks: dict[Row, dict[int, list[Fact]]] = defaultdict(lambda: defaultdict(list))
         """The opening hours of rows, by days."""
         for chunk in chunks:
             for fact in chunk.facts:
                 self.groups[fact.said].append(fact)
-            for name, row in chunk.names:
-                self.names[name.partition("|")[0]][name].append(row)
             for row, day, fact in chunk.hours:
                 self.weeks[row][day].append(fact)
         for group in self.groups:
@@ -252,13 +258,8 @@ class FieldTable:
     @cached_property
     def values(self) -> Index[Fact]:
         """The fields by their values and numbers; none if no two have the same words."""
-        found: Index[Fact] = _index()
         several = any(len(facts) > 1 for facts in self.groups.values())
-        for fact in chain.from_iterable(self.groups.values()) if several else ():
-            if isinstance(fact.cell, str):
-                for each in (fact.value.phrase, *fact.value.numbers):
-                    found[each.partition("|")[0]][each].append(fact)
-        return found
+        return _index(each for chunk in self._chunks if several for each in chunk.values)
 
     @cached_property
     def han(self) -> set[str]:

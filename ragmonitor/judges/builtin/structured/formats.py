@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from operator import itemgetter, methodcaller
 from typing import Any, Final, NamedTuple
 
@@ -59,17 +59,20 @@ class Records:
             if is_list:
                 row.cells += _counts(holder, keys)
                 holder = enumerate(holder)
+            of_list = keys[-1] if keys else ""
             for key, each in holder if is_list else holder.items():
-                place = keys if is_list else (*keys, key[:MAX_KEY])[-MAX_KEYS:]
+                name = of_list if is_list else key[:MAX_KEY]
                 is_literal = isinstance(each, str) and each[:1] in {"{", "["}
                 value = _decoded(each) if is_literal else each
+                if not isinstance(value, dict | list):
+                    row.cells.append((name, each))
+                    continue
+                place = keys if is_list else (*keys, name)[-MAX_KEYS:]
                 if isinstance(value, dict):
                     self.rows.append(Row(place, (row, *row.around)[:MAX_DEPTH], is_list))
                     waiting.append((value, self.rows[-1], place))
-                elif isinstance(value, list):
-                    waiting.append((value, row, place))
                 else:
-                    row.cells.append((place[-1] if place else "", each))
+                    waiting.append((value, row, place))
 
 
 def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, Scalar]]:
@@ -104,7 +107,7 @@ def records_of(chunk: str) -> Records | None:
     if not parts:
         return None
     found = Records(parts)
-    cells = [cell for row in found.rows for cell in row.cells]
+    cells = chain.from_iterable(row.cells for row in found.rows)
     is_named = any(_HAS_WORD.search(key) for key, each in cells if not isinstance(each, Count))
     return found if is_named else None
 
