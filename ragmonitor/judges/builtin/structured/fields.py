@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
-from ragmonitor.judges.builtin.structured.formats import Count, Records, Row, Scalar, spaced
+from ragmonitor.judges.builtin.structured.formats import Count, Records, Row, spaced
 from ragmonitor.judges.builtin.structured.hours import Token, token_of
 from ragmonitor.judges.builtin.terms import Term, in_ascii, placed
 from ragmonitor.runtime.patterns import lazy_pattern
@@ -135,11 +135,9 @@ class Value(NamedTuple):
     """What equal values have in common; of one that affirms, denies or is long nothing."""
 
 
-@lru_cache(maxsize=8_192, typed=True)
-def value_of(value: Scalar) -> Value:
+@lru_cache(maxsize=8_192)
+def value_of(value: str | bool | None) -> Value:
     """Return what a value reads as: the same ones come again and again. A long one is prose."""
-    if isinstance(value, Count):
-        return Value(numbers=(f"#{value}",), amounts=(float(value),))
     if isinstance(value, str) and len(value) > MAX_VALUE:
         return Value()
     low = str(value).strip().lower()
@@ -164,7 +162,7 @@ class Fact:
     """Its row and those around it, from the inside."""
     column: tuple[str, ...]
     """The keys that lead to it."""
-    cell: Scalar
+    cell: str | bool | None
     said: Group
     is_count: bool
     """Whether it is the number of items of a list."""
@@ -183,7 +181,7 @@ class Fact:
     @property
     def label(self) -> str:
         """The field and its value, as a finding names them."""
-        value = "null" if self.value.is_null else str(self.cell) + " items" * self.is_count
+        value = "null" if self.value.is_null else str(self.cell)
         shown = value if len(value) <= MAX_VALUE else f"{value[: MAX_VALUE - 1]}…"
         return f"{self.path}: {shown}"
 
@@ -203,8 +201,9 @@ class Fields:
             self.names += [(name, row) for name in {phrase(name_of(row)), phrase(own)}]
             for key, cell in row.cells:
                 said, every, days = key_words(key)
-                speaks, is_count = said or named or every, isinstance(cell, Count)
-                fact = Fact(rows, (*row.keys, key), cell, speaks, is_count)
+                is_count = isinstance(cell, Count)
+                value = f"{cell} items" if isinstance(cell, Count) else cell
+                fact = Fact(rows, (*row.keys, key), value, said or named or every, is_count)
                 self.facts.append(fact)
                 if days or "hour" in said or "hour" in every:
                     self.hours += _hours(fact, days)
@@ -212,7 +211,7 @@ class Fields:
     @cached_property
     def values(self) -> list[tuple[str, Fact]]:
         """The values and numbers of the fields."""
-        facts = [fact for fact in self.facts if isinstance(fact.cell, str)]
+        facts = [f for f in self.facts if isinstance(f.cell, str) and not f.is_count]
         return [(each, f) for f in facts for each in (f.value.phrase, *f.value.numbers)]
 
     @cached_property

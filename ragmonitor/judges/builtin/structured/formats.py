@@ -118,7 +118,7 @@ _TEXT = r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _OPENING = lazy_pattern(r"\{\s*+[\"'}]|\[\s*+[{\"']")
 _CELL = lazy_pattern(
-    rf"[{{}}]|(?P<key>[\"'])(?P<name>[^\"'\\\n]{{1,{MAX_KEY}}})(?P=key)\s{{0,8}}:\s{{0,8}}"
+    rf"(?P<key>[\"'])(?P<name>[^\"'\\\n]{{1,{MAX_KEY}}})(?P=key)\s{{0,8}}:\s{{0,8}}"
     r"(?P<value>\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\w.+-]+)"
 )
 _PYTHON = lazy_pattern(
@@ -131,12 +131,11 @@ def _bracketed(chunk: str) -> list[Part]:
     parts = list(_values(chunk)) or list(_values(_from_python(chunk)))
     if parts:
         return parts
-    for is_brace, group in groupby(_CELL.finditer(chunk), key=lambda cell: not cell["name"]):
-        if not is_brace:
-            cells = list(group)
-            value = {cell["name"]: _decoded(cell["value"]) for cell in cells}
-            parts.append((cells[0].start(), cells[-1].end(), value))
-    return parts if sum(len(value) for *_, value in parts) >= 3 else []
+    cells = list(_CELL.finditer(chunk))
+    if len({cell["name"] for cell in cells}) < 3:
+        return []
+    value = _objects([Pair(0, cell["name"], _decoded(cell["value"])) for cell in cells])
+    return [(cells[0].start(), cells[-1].end(), value)]
 
 
 def _values(text: str) -> Iterator[Part]:
@@ -275,7 +274,7 @@ class Pair(NamedTuple):
 
     indent: int
     key: str
-    value: str
+    value: Any
 
 
 def _pair(text: str) -> Pair | None:
@@ -321,7 +320,7 @@ def _objects(lines: Sequence[Pair]) -> Any:
         name = first.key or "items"
         if name in objects[-1]:
             objects.append({})
-        if value:
+        if value != "":
             objects[-1][name] = value
     return objects if len(objects) > 1 else objects[0]
 
