@@ -19,14 +19,7 @@ from typing import Final, NamedTuple
 from ragmonitor.judges.builtin.stems import stems
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import fields, hours
-from ragmonitor.judges.builtin.structured.fields import (
-    Fact,
-    FieldTable,
-    Group,
-    among,
-    phrase,
-    tokens,
-)
+from ragmonitor.judges.builtin.structured.fields import Fact, FieldTable, phrase, tokens
 from ragmonitor.judges.builtin.structured.formats import Row
 from ragmonitor.judges.builtin.structured.hours import Token, token_of
 from ragmonitor.judges.builtin.terms import Term
@@ -34,9 +27,6 @@ from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_PER_CLAUSE: Final = 24
 """Numbers or fields of one clause; of more, none is read."""
-MAX_SHARED: Final = 16
-"""Fields or rows that share a word or a name; more of them are not told apart, and not read."""
-MAX_COMPARED: Final = 256
 _BORDER: Final = lazy_pattern(
     r"[;；。，]|(?:,\s{0,3})?\b(?:but|however|although|though|while|whereas|rather than"
     r"|instead of)\b|,\s{1,3}(?:yet|with)\b"
@@ -51,9 +41,7 @@ _IS: Final = lazy_pattern(
     r"\s{1,3}){0,3}([^\W\d_]+)|(?:为|是|：)([\u3400-\u9fff]{2,8}))"
 )
 _HAN_LIMITS: Final = lazy_pattern("[~比约近]|左右|超过|至少|不低于|不到|低于|最多")
-_OFFERED: Final = frozenset(
-    map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))
-)
+_OFFERED: Final = {*map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))}
 """Values that say that there is something at all."""
 _Reckon = Callable[[list[float]], float]
 _RECKONED: dict[str, _Reckon] = {"average": fmean, "total": sum, "highest": max, "lowest": min}
@@ -80,7 +68,7 @@ class Finding(NamedTuple):
 class Mention(NamedTuple):
     """What a clause says of some fields, which are spoken of by the same words."""
 
-    group: Group
+    group: fields.Group
     at: Sequence[Token]
     """The words that speak of them."""
     facts: Sequence[Fact]
@@ -106,8 +94,8 @@ class Clause:
         self.signs = [token_of(term) for term in content if term.kind == "negation"]
         self.rows: set[Row] = set()
         """The rows that are named, here or elsewhere in the sentence."""
-        for name, rows in among(self.tokens, table.names):  # which holds none of the numbers
-            if len(rows) <= MAX_SHARED:
+        for name, rows in fields.among(self.tokens, table.names):  # which holds none of the numbers
+            if len(rows) <= fields.MAX_SHARED:
                 self.rows.update(rows)
                 self.numbers = [
                     n for n in self.numbers if n.start >= name.end or n.end <= name.start
@@ -115,12 +103,12 @@ class Clause:
         self.numbers = self.numbers if len(self.numbers) <= MAX_PER_CLAUSE else []
         self.mentions: list[Mention] = []
 
-    def find_mentions(self, everywhere: Group, table: FieldTable) -> None:
+    def find_mentions(self, everywhere: fields.Group, table: FieldTable) -> None:
         """Find the fields of which a word stands here, and all in the whole sentence."""
-        groups: dict[Group, None] = {}
+        groups: dict[fields.Group, None] = {}
         for token in self.tokens:
             spoken = table.by_word.get(token.key, ())
-            for group in spoken if len(spoken) <= MAX_SHARED else ():
+            for group in spoken if len(spoken) <= fields.MAX_SHARED else ():
                 if group <= everywhere:
                     groups[group] = None
         found: list[Mention] = []
@@ -177,7 +165,7 @@ def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clau
     named = set[Row]().union(*[clause.rows for clause in clauses])
     everywhere = frozenset[str]().union(*[clause.keys for clause in clauses])
     for clause in clauses:
-        if len(named) <= MAX_SHARED:
+        if len(named) <= fields.MAX_SHARED:
             clause.rows = clause.rows or named
         clause.find_mentions(everywhere, table)
     return clauses
@@ -258,7 +246,7 @@ class FieldReading:
         """Compare what a clause says of opening hours with those of the rows that it may mean."""
         weeks = self._table.weeks_of(clause.rows)
         is_about = clause.times or not (clause.own.isascii() and clause.keys.isdisjoint(_OPEN))
-        if not is_about or len(weeks) > MAX_SHARED:
+        if not is_about or len(weeks) > fields.MAX_SHARED:
             return
         sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
         says_closed = bool(hours.CLOSED.search(clause.own))
@@ -303,7 +291,7 @@ class FieldReading:
         """Find a row that is said to have the most or the least of something, and has not."""
         said = None if clause.numbers else clause.derived()
         for mention in clause.mentions if said and said.key in {"highest", "lowest"} else ():
-            group = self._table.groups[mention.group][:MAX_COMPARED]
+            group = self._table.groups[mention.group][: fields.MAX_COMPARED]
             facts = [fact for fact in group if fact.value.amounts and not fact.is_count]
             own = [fact for fact in facts if not clause.rows.isdisjoint(fact.rows)]
             if said and len(facts) > len(own) == 1:
@@ -314,16 +302,16 @@ class FieldReading:
     def _read_values_of_others(self, clause: Clause) -> None:
         """Find a value that another row has, and not the one that is named."""
         values = self._table.values
-        said = {each.key: (each[1:], facts) for each, facts in among(clause.tokens, values)}
+        said = {each.key: (each[1:], facts) for each, facts in fields.among(clause.tokens, values)}
         for each in clause.numbers:
             said[each.key] = each[1:], values.get(each.key, {}).get(each.key, ())
         for span, facts in said.values():
             is_own = any(not clause.rows.isdisjoint(fact.rows) for fact in facts)
-            if is_own or len(facts) > MAX_SHARED or span in self.supported:
+            if is_own or len(facts) > fields.MAX_SHARED or span in self.supported:
                 continue
             outcomes: list[Outcome] = []
             for group in {fact.said for fact in facts}:
-                every = self._table.groups[group][:MAX_COMPARED]
+                every = self._table.groups[group][: fields.MAX_COMPARED]
                 own = [fact for fact in every if not clause.rows.isdisjoint(fact.rows)]
                 have = [{fact.value.phrase, *fact.value.numbers} - {""} for fact in own]
                 if all(each and said.keys().isdisjoint(each) for each in have):

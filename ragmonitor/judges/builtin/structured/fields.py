@@ -14,7 +14,7 @@ from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
 from ragmonitor.judges.builtin.structured.formats import Count, Records, Row, spaced
 from ragmonitor.judges.builtin.structured.hours import Token, token_of
-from ragmonitor.judges.builtin.terms import Term, in_ascii, placed
+from ragmonitor.judges.builtin.terms import Term, in_ascii, placed, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_SHARED: Final = 16
@@ -67,9 +67,11 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
 @lru_cache(maxsize=8_192)
 def phrase(text: str) -> str:
     """Return what equal names and values have in common: the keys of their words."""
-    if HAN_RUN.search(text):
-        return "".join(text.lower().split())
-    return "|".join([token.key for token in tokens(in_ascii(text))])
+    if not text.isascii():
+        if HAN_RUN.search(text):
+            return "".join(text.lower().split())
+        text = in_ascii(text)
+    return "|".join([token.key for token in tokens(text)])
 
 
 Index = dict[str, dict[str, list[_What]]]
@@ -146,10 +148,13 @@ def value_of(value: str | bool | None) -> Value:
         return Value(says, is_null=True)
     if not isinstance(value, str):
         return Value(value)
-    content = placed(_SHORT_MINUTE.sub(":0", value))
-    times = hours.times(content)
-    is_quantity = not times and not _DATE.search(value)
-    numbers = [number.key for number in numbers_of(value, content)] if is_quantity else []
+    numbers: Sequence[str] = ()
+    times: Sequence[Token] = ()
+    if any(term.kind in {"number", "time"} or term.key in hours.NAMED for term in terms(value)):
+        content = placed(_SHORT_MINUTE.sub(":0", value))
+        times = hours.times(content)
+        if not times and not _DATE.search(value):
+            numbers = [number.key for number in numbers_of(value, content)]
     amounts = [float(key[1:20]) for key in numbers]
     return Value(says, False, numbers, amounts, times, phrase(value) if says is None else "")
 

@@ -128,9 +128,10 @@ _PYTHON = lazy_pattern(
 
 def _bracketed(chunk: str) -> list[Part]:
     """Return the JSON of a chunk, or Python's literals; or what is left of one that is cut off."""
-    parts = list(_values(chunk)) or list(_values(_from_python(chunk)))
-    if parts:
-        return parts
+    if _OPENING.search(chunk):
+        parts = list(_values(chunk)) or list(_values(_from_python(chunk)))
+        if parts:
+            return parts
     cells = list(_CELL.finditer(chunk))
     if len({cell["name"] for cell in cells}) < 3:
         return []
@@ -241,7 +242,7 @@ def _separated(sign: str, lines: Sequence[str]) -> tuple[int, Any] | None:
     """Return the table of lines with a sign between cells; with commas it must hold figures."""
     if len(lines) < 2 or max(map(len, lines)) > _MAX_LINE:
         return None
-    table = list(csv.reader(lines, delimiter=sign))
+    table = [next(csv.reader([line], delimiter=sign)) for line in lines]
     head = {cell.strip() for cell in table[0]}
     is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
     is_table = is_named and {len(row) for row in table} == {len(head)}
