@@ -118,8 +118,8 @@ _TEXT = r"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)"
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _OPENING = lazy_pattern(r"\{\s*+[\"'}]|\[\s*+[{\"']")
 _CELL = lazy_pattern(
-    rf"(?P<key>[\"'])(?P<name>[^\"'\\\n]{{1,{MAX_KEY}}})(?P=key)\s{{0,8}}:\s{{0,8}}"
-    r"(?P<value>\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\w.+-]+)"
+    rf"[{{}}]|(?P<key>[\"'])(?P<name>[^\"'\\\n]{{1,{MAX_KEY}}})(?P=key)\s{{0,8}}:\s{{0,8}}"
+    r"(?P<value>\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\w.+-]+)?"
 )
 _PYTHON = lazy_pattern(
     rf"(?:\b[uU])?(?P<text>{_TEXT})|(?P<word>\b(?:True|False|None)\b)", re.DOTALL
@@ -133,10 +133,15 @@ def _bracketed(chunk: str) -> list[Part]:
         if parts:
             return parts
     cells = list(_CELL.finditer(chunk))
-    if len({cell["name"] for cell in cells}) < 3:
+    depth, pairs = 0, list[Pair]()
+    for cell in cells:
+        depth += (cell[0] == "{") - (cell[0] == "}")
+        if cell["name"]:
+            indent = max(-MAX_DEPTH, min(depth, MAX_DEPTH))
+            pairs.append(Pair(indent, cell["name"], _decoded(cell["value"] or "")))
+    if len({pair.key for pair in pairs if pair.value != ""}) < 3:
         return []
-    value = _objects([Pair(0, cell["name"], _decoded(cell["value"])) for cell in cells])
-    return [(cells[0].start(), cells[-1].end(), value)]
+    return [(cells[0].start(), cells[-1].end(), _objects(pairs))]
 
 
 def _values(text: str) -> Iterator[Part]:
