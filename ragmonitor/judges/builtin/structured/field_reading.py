@@ -118,7 +118,9 @@ class Clause:
             found.append(Mention(group, at, table.of(group, self.rows)))
             if not any(at[0].start <= number.start < at[-1].start for number in self.numbers):
                 whole.append({*at})
-        self.mentions = [m for m in found if not any({*m.at} < other for other in whole)]
+        if len(found) > 1:
+            found = [m for m in found if not any({*m.at} < other for other in whole)]
+        self.mentions = found
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
         """Return whether the clause denies what some of its words speak of, or anything."""
