@@ -16,7 +16,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack test test-all nightly check size bench bench-numbers fuzz build docs sbom audit batch-recipes clean
+.PHONY: help setup phoenix proxy demo demo-stack test test-all nightly check size bench bench-load bench-judge bench-numbers fuzz build docs sbom audit batch-recipes clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -88,12 +88,18 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts, size
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size.py
 
-bench: $(STAMP)  ## Measure: request path, event loop, load, built-in judge (ARGS=data folder)
-	$(BIN)/python tests/bench/request_path.py
+bench: $(STAMP)  ## Measure what an answer costs, beside OpenLLMetry and OpenInference (ten minutes)
+	$(BIN)/python tests/bench/request_path.py $(ARGS)
 	$(BIN)/python tests/bench/stages.py
+
+bench-load: $(STAMP)  ## What users of a loaded application feel (ten minutes)
 	$(BIN)/python tests/bench/event_loop.py
+	$(BIN)/python tests/bench/worker.py
 	$(BIN)/python tests/bench/under_load.py
+
+bench-judge: $(STAMP)  ## The built-in judge: time, and what it tells apart (ARGS=data folder)
 	$(BIN)/python tests/bench/builtin_judge.py
+	$(BIN)/python tests/bench/structured_chunks.py --held-out
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
 
 bench-numbers: $(STAMP)  ## Intervals, alarms and causes on simulated traffic (minutes; RUNS=100)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any, Final, Self, Unpack
 
-from ragmonitor.offline.evaluating import RunOptions, scorer_of
+from ragmonitor.offline.scoring import RunOptions, scorer_of
 from ragmonitor.offline.shapes import Line, columns_of, read_line
 from ragmonitor.records import JudgeUsage
 from ragmonitor.runtime.apart import EXECUTOR, is_on_a_loop

@@ -146,7 +146,7 @@ class Monitor:
         self.registry.register(Scrape(lambda: [*self._back.registry.collect()]))
         self._answer_checks = AnswerChecks(
             # A fork makes another ledger.
-            note=lambda of, outcome: self._back.ledger.note_check(of, outcome)  # noqa: PLW0108
+            note=lambda of, outcome: self._back.ledger.note("check", of, outcome)
         )
         survive_forks(self)
         self._is_used = False

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from html import escape
 from textwrap import shorten
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
@@ -312,6 +312,10 @@ class JudgeUsage:
         names = [each.name for each in fields(JudgeUsage)]
         return JudgeUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
+    def __sub__(self, other: JudgeUsage) -> JudgeUsage:
+        names = [each.name for each in fields(JudgeUsage)]
+        return JudgeUsage(**{name: getattr(self, name) - getattr(other, name) for name in names})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSentence:
@@ -347,7 +351,7 @@ def is_private(attribute: str) -> bool:
     return any(fnmatchcase(attribute, pattern) for pattern in PRIVATE_ATTRIBUTES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: what is counted is counted once
 class Assessment:
     """The findings of one reading of an interaction. None: the reply could not be read there."""
 
@@ -371,14 +375,14 @@ class Assessment:
     reference_cause: Cause | None = None
     """Why there is no `reference` although there was a reference answer; None: `unreadable`."""
 
-    @property
+    @cached_property
     def claims(self) -> tuple[SentenceVerdict, ...] | None:
         """The sentences that assert something."""
         if self.sentences is None:
             return None
         return tuple(s for s in self.sentences if s.verdict is not Verdict.NO_CLAIM)
 
-    @property
+    @cached_property
     def counted_findings(self) -> tuple[SentenceVerdict, ...]:
         """The absent and contradicted sentences of severity major."""
         return tuple(s for s in self.sentences or () if s.finding is Severity.MAJOR)
@@ -721,20 +725,6 @@ AlarmKind = Literal["quality", "input", "judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A bad answer behind an alarm."""
-
-    interaction: Interaction
-    assessment: Assessment | None
-    badness: float
-    """0 to 1; 1 is as bad as the signal can say."""
-    at_s: float
-    """Seconds since the epoch."""
-    target: SpanReference | None = None
-    """Its trace; None: none was emitted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmState:
     """The state of one signal's evidence."""
 
@@ -762,18 +752,12 @@ class AlarmState:
     """A text for people: what else is known."""
 
 
-_DIFFERENCES: Final = frozenset(
-    (
-        "golden_answer_correctness",
-        "golden_context_recall",
-        "golden_refusal_correctness",
-    )
-)
-
-
 def is_difference(signal: str) -> bool:
-    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1: 0.5 is none."""
-    return signal in _DIFFERENCES
+    """Return whether a signal's scale of 0 to 1 holds differences of -1 to 1: 0.5 is none.
+
+    So do the scores of golden questions, each of which is compared with its own history.
+    """
+    return signal.startswith("golden_") and signal != "golden_availability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -823,8 +807,6 @@ class AlarmEvent:
     """The time since which the evidence had been rising; of a cleared one, when it was raised."""
     objective: float
     higher_is_better: bool = False
-    examples: tuple[Example, ...] = ()
-    """The worst answers since the evidence began to rise, worst first."""
     detail: str = ""
     """A text for people: what else is known."""
     span: AlarmSpan | None = None

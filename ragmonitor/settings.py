@@ -6,11 +6,16 @@ Monitor's keywords, docs/settings.md and `ragmonitor doctor` follow from its mod
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
@@ -43,19 +48,6 @@ _SIMILAR = 0.75
 
 OptionPath = tuple[str, ...]
 """The place of an option: `("service",)` or `("judge", "timeout_s")`."""
-
-
-def option(default: Any, description: str, **limits: Any) -> Any:
-    """Return the field of one option.
-
-    Args:
-        default: Its value where nobody gives one.
-        description: What it is, for people; states what None or 0 means.
-        limits: Of its values, as pydantic's `Field` takes them.
-    """
-    key = "default_factory" if callable(default) else "default"
-    arguments: dict[str, Any] = {key: default, **limits}
-    return Field(description=description, **arguments)
 
 
 def _at_commas(value: Any) -> Any:
@@ -98,8 +90,6 @@ class Group(BaseModel):
         hide_input_in_errors=True,
         defer_build=True,  # for a monitor, not for an import
     )
-    place: ClassVar[str] = ""
-    """The name of the group among the options of `Monitor`; empty: it is the top."""
     short: ClassVar[str] = ""
     """The option that a plain value in the place of the group sets; empty: there is none."""
 
@@ -112,7 +102,7 @@ class Group(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError(_readable(error, self.place)) from None
+            raise SettingsError(_readable(error, type(self))) from None
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield what `repr` shows: addresses without the user and password in them."""
@@ -122,63 +112,32 @@ class Group(BaseModel):
             yield name, hidden if isinstance(value, tuple) else hidden[0]
 
     @classmethod
-    def values_of(cls, value: Any) -> dict[str, Any]:
-        """Return the options that a value in the place of this group sets, by name.
-
-        Args:
-            value: A group, a mapping, or the short form.
-
-        Raises:
-            SettingsError: The group has no short form.
-        """
-        if isinstance(value, Group):
-            if not isinstance(value, cls):
-                raise SettingsError(f"{cls.place} takes {cls.__name__}, not {type(value).__name__}")
-            return {name: getattr(value, name) for name in value.model_fields_set}
-        if isinstance(value, Mapping):
-            return dict(value)
-        if not cls.short:
-            raise SettingsError(f"{cls.place} takes {cls.__name__}(...), not {value!r}")
-        return {cls.short: value}
+    def in_short(cls, value: Any) -> dict[str, Any] | None:
+        """Return the options that a plain value in the place of this group sets; None: none."""
+        return {cls.short: value} if cls.short else None
 
 
 class JudgeSettings(Group):
     """The judges: who scores a sample of the answers, and how."""
 
-    place = "judge"
     short = "model"
 
-    model: Any = option(
-        None,
-        "A litellm model name ('openai/gpt-4o-mini'), which needs a budget; 'encoder:MODEL', a "
-        "classifier on this machine; or in Python any `Judge`. None: the built-in judge alone.",
-    )
-    api_base: str | None = option(
-        None,
-        "Address of an OpenAI-compatible server.",
-    )
-    timeout_s: float = option(
-        15.0,
-        "Seconds that one call of the judge may take.",
-        gt=0,
-        le=600,
-    )
-    tokens_per_call: int = option(
-        8_000,
-        "Tokens of one prompt, estimated; longer evidence is spread over calls.",
-        ge=1_500,
-    )
-    fallbacks: Names = option(
-        (),
-        "Models that litellm asks in turn where the judge's provider fails, each under its own "
-        "name; 'model@http://address/v1' for another server.",
-    )
-    builtin: Any = option(
-        None,
-        "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
-        "classifier on this machine (the rules score what it has no time for); or in Python an "
-        "object with identity and assess().",
-    )
+    model: Any = None
+    """A litellm model name ('openai/gpt-4o-mini'), which needs a budget; 'encoder:MODEL', a
+    classifier on this machine; or in Python any `Judge`. None: the built-in judge alone."""
+    api_base: str | None = None
+    """Address of an OpenAI-compatible server."""
+    timeout_s: float = Field(default=15.0, gt=0, le=600)
+    """Seconds that one call of the judge may take."""
+    tokens_per_call: int = Field(default=8_000, ge=1_500)
+    """Tokens of one prompt, estimated; longer evidence is spread over calls."""
+    fallbacks: Names = ()
+    """Models that litellm asks in turn where the judge's provider fails, each under its own name;
+    'model@http://address/v1' for another server."""
+    builtin: Any = None
+    """Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a classifier
+    on this machine (the rules score what it has no time for); or in Python an object with identity
+    and assess()."""
 
     @field_validator("model")
     @classmethod
@@ -212,34 +171,34 @@ class JudgeSettings(Group):
         return self
 
 
-def _limit(description: str) -> Any:
-    return option(None, description, gt=0)
-
-
 class Budget(Group):
     """The limit of all judges together: in dollars, tokens or calls, per day, hour or both."""
 
-    place = "budget"
-
-    usd_per_day: float | None = _limit("US dollars in 24 hours.")
-    usd_per_hour: float | None = _limit("US dollars in an hour.")
-    tokens_per_day: int | None = _limit("Tokens in 24 hours.")
-    tokens_per_hour: int | None = _limit("Tokens in an hour.")
-    calls_per_day: int | None = _limit("Calls in 24 hours.")
-    calls_per_hour: int | None = _limit("Calls in an hour.")
+    usd_per_day: float | None = Field(default=None, gt=0)
+    """US dollars in 24 hours."""
+    usd_per_hour: float | None = Field(default=None, gt=0)
+    """US dollars in an hour."""
+    tokens_per_day: int | None = Field(default=None, gt=0)
+    """Tokens in 24 hours."""
+    tokens_per_hour: int | None = Field(default=None, gt=0)
+    """Tokens in an hour."""
+    calls_per_day: int | None = Field(default=None, gt=0)
+    """Calls in 24 hours."""
+    calls_per_hour: int | None = Field(default=None, gt=0)
+    """Calls in an hour."""
 
     @classmethod
-    def values_of(cls, value: Any) -> dict[str, Any]:
-        """Return the limits of a group, a mapping, or a text: `usd_per_day=5,usd_per_hour=1`."""
+    def in_short(cls, value: Any) -> dict[str, Any] | None:
+        """Return the limits of a text: `usd_per_day=5,usd_per_hour=1`."""
         if not isinstance(value, str):
-            return super().values_of(value)
+            return None
         pairs = [part.partition("=") for part in value.split(",") if part.strip()]
         return {name.strip(): limit.strip() for name, _, limit in pairs}
 
     @property
     def unit(self) -> BudgetUnit:
         """The unit of the budget; `tokens` where there is none."""
-        return self._units[0] if self._units else "tokens"
+        return next(iter(self._units), "tokens")
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
@@ -267,46 +226,31 @@ class Budget(Group):
 class SamplingSettings(Group):
     """The choice of the answers that the judge scores."""
 
-    place = "sample"
     short = "rate"
 
-    rate: float = option(
-        0.1,
-        "Share of the answers that the judge scores, budget permitting.",
-        gt=0,
-        le=1,
-    )
-    floor_by: str | None = option(
-        None,
-        "An attribute of interactions (route, tenant, ...) of which every value has at least nine "
-        "judged answers an hour, budget permitting.",
-    )
+    rate: float = Field(default=0.1, gt=0, le=1)
+    """Share of the answers that the judge scores, budget permitting."""
+    floor_by: str | None = None
+    """An attribute of interactions (route, tenant, ...) of which every value has at least nine
+    judged answers an hour, budget permitting."""
 
 
 class ContentSettings(Group):
     """Texts: what is replaced in them, and which may leave in traces and files."""
 
-    place = "content"
     short = "policy"
 
-    policy: Literal["all", "hashed", "none"] | None = option(
-        None,
-        "Whether texts leave: as they are, as keyed hashes, or not at all. None: they go where "
-        "these settings send something, and into traces where "
-        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says so. Judges see them either way.",
-    )
-    hash_key: SecretStr | None = option(
-        None,
-        "Key of the hashes: with the same key in every process equal texts have equal hashes "
-        "everywhere. None: random for each process.",
-        min_length=16,
-    )
-    redaction: Parts = option(
-        ("secrets",),
-        "What is replaced in every text before judges and exporters see it: 'secrets', 'personal' "
-        "(names, addresses and numbers of people), or in Python functions from a text to a text, "
-        "which come last; 'none' for nothing.",
-    )
+    policy: Literal["all", "hashed", "none"] | None = None
+    """Whether texts leave: as they are, as keyed hashes, or not at all. None: they go where these
+    settings send something, and into traces where
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says so. Judges see them either way."""
+    hash_key: SecretStr | None = Field(default=None, min_length=16)
+    """Key of the hashes: with the same key in every process equal texts have equal hashes
+    everywhere. None: random for each process."""
+    redaction: Parts = ("secrets",)
+    """What is replaced in every text before judges and exporters see it: 'secrets', 'personal'
+    (names, addresses and numbers of people), or in Python functions from a text to a text, which
+    come last; 'none' for nothing."""
 
     @property
     def shown(self) -> Literal["all", "hashed", "none"]:
@@ -322,23 +266,14 @@ class ContentSettings(Group):
 class CaptureSettings(Group):
     """Capture: what counts as an interaction, and as retrieved."""
 
-    place = "capture"
-
-    root_names: Names = option(
-        (),
-        "Only runs of these names are interactions, wherever they are nested. A run tagged "
-        "'ragmonitor:interaction' is one without.",
-    )
-    retrieval_tools: Names = option(
-        ("*search*", "*retriev*", "*lookup*", "*knowledge*"),
-        "Patterns of tool names: the text of such a tool counts as retrieved, where neither a "
-        "retriever run nor documents are seen.",
-    )
-    queue_size: int = option(
-        10_000,
-        "Finished interactions that may wait to be scored, or to be put on the stream.",
-        ge=1,
-    )
+    root_names: Names = ()
+    """Only runs of these names are interactions, wherever they are nested. A run tagged
+    'ragmonitor:interaction' is one without."""
+    retrieval_tools: Names = ("*search*", "*retriev*", "*lookup*", "*knowledge*")
+    """Patterns of tool names: the text of such a tool counts as retrieved, where neither a
+    retriever run nor documents are seen."""
+    queue_size: int = Field(default=10_000, ge=1)
+    """Finished interactions that may wait to be scored, or to be put on the stream."""
 
 
 def _at_spaces(value: Any) -> Any:
@@ -348,62 +283,41 @@ def _at_spaces(value: Any) -> Any:
 class AlarmSettings(Group):
     """Alarms: which signals may raise one, how often by mistake, and who is told."""
 
-    place = "alarms"
     short = "signals"
 
-    signals: Names = option(
-        ("*",),
-        "Signals that may raise an alarm, or patterns of their names; 'none' for nothing.",
-    )
-    false_alarm_every_days: float = option(
-        30.0,
-        "Days between false alarms: while every objective is met, all alarms together are raised "
-        "at most once in so many days, on average.",
-        gt=0,
-        le=3_650,
-    )
-    notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(
-        (),
-        "Where notices of incidents go: addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams, "
-        "e-mail or any webhook, as the library apprise writes them ('slack://A/B/C'), in a text "
-        "separated by spaces. Needs the extra `notify`.",
-    )
-    notify_language: Literal["en", "zh"] = option("en", "Language of the notices.")
+    signals: Names = ("*",)
+    """Signals that may raise an alarm, or patterns of their names; 'none' for nothing."""
+    false_alarm_every_days: float = Field(default=30.0, gt=0, le=3_650)
+    """Days between false alarms: while every objective is met, all alarms together are raised at
+    most once in so many days, on average."""
+    notify: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = ()
+    """Where notices of incidents go: addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams,
+    e-mail or any webhook, as the library apprise writes them ('slack://A/B/C'), in a text separated
+    by spaces. Needs the extra `notify`."""
+    notify_language: Literal["en", "zh"] = "en"
+    """Language of the notices."""
 
 
 class EstimationSettings(Group):
     """The estimates beside the means of the whole traffic."""
 
-    place = "estimation"
-
-    group_by: Names = option(
-        ("language", "model"),
-        "Parts of the traffic that get a hallucination rate of their own: 'language', "
-        "'model', or attributes of interactions (route, ...); 'none' for nothing.",
-    )
-    compare_by: Names = option(
-        ("service_version",),
-        "What versions of the application are compared by, live: 'service_version', or attributes "
-        "of interactions (prompt_version, model, ...), up to four; 'none' for nothing.",
-        max_length=4,
-    )
-    prices: Names = option(
-        (),
-        "What models cost in US dollars per million tokens of input and output: "
-        "'my-model=0.5/1.5'. Others have the price of litellm's table, where it is installed.",
-    )
+    group_by: Names = ("language", "model")
+    """Parts of the traffic that get a hallucination rate of their own: 'language', 'model', or
+    attributes of interactions (route, ...); 'none' for nothing."""
+    compare_by: Names = Field(default=("service_version",), max_length=4)
+    """What versions of the application are compared by, live: 'service_version', or attributes of
+    interactions (prompt_version, model, ...), up to four; 'none' for nothing."""
+    prices: Names = ()
+    """What models cost in US dollars per million tokens of input and output: 'my-model=0.5/1.5'.
+    Others have the price of litellm's table, where it is installed."""
 
 
 class ReceiveSettings(Group):
     """Where `ragmonitor receive` reads spans beside what comes over HTTP."""
 
-    place = "receive"
-
-    kafka: SecretStr | None = option(
-        None,
-        "A topic that a Collector puts spans on, beside what comes over HTTP: "
-        "kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read.",
-    )
+    kafka: SecretStr | None = None
+    """A topic that a Collector puts spans on, beside what comes over HTTP:
+    kafka://broker:9092,broker:9092/otlp_spans. None: no topic is read."""
 
 
 _ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
@@ -412,46 +326,32 @@ _ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not list
 class ServerSettings(Group):
     """The endpoint of /metrics, and the page beside it."""
 
-    place = "server"
     short = "enabled"
 
-    enabled: bool = option(True, "Serve /metrics.")
-    host: str = option("127.0.0.1", "Address to listen on.")
-    port: int = option(
-        # Not OpenTelemetry's (9464 is its own /metrics), nor in Prometheus' list of exporters
-        # (9100 to 9999, all given away), nor registered with IANA.
-        7247,
-        "Port to listen on; 0: any free one.",
-        ge=0,
-        le=65535,
-    )
-    ui: bool = option(
-        False,
-        "Serve a page of the numbers, the alarms and the worst answers beside /metrics; beyond "
-        "loopback only with server.token.",
-    )
-    ui_trace_url: str | None = option(
-        None,
-        "Where the page links an answer's trace to ('http://localhost:16686/trace/{trace_id}').",
-    )
+    enabled: bool = True
+    """Serve /metrics."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    # Not OpenTelemetry's (9464 is its own /metrics), nor in Prometheus' list of exporters
+    # (9100 to 9999, all given away), nor registered with IANA.
+    port: int = Field(default=7247, ge=0, le=65535)
+    """Port to listen on; 0: any free one."""
+    ui: bool = False
+    """Serve a page of the numbers, the alarms and the worst answers beside /metrics; beyond
+    loopback only with server.token."""
+    ui_trace_url: str | None = None
+    """Where the page links an answer's trace to ('http://localhost:16686/trace/{trace_id}')."""
 
-    ui_url: str | None = option(
-        None,
-        "Where people open the page ('https://rag.example.com/'), for links to it in incidents and "
-        "notices; None: no links to it.",
-    )
+    ui_url: str | None = None
+    """Where people open the page ('https://rag.example.com/'), for links to it in incidents and
+    notices; None: no links to it."""
 
-    feedback: bool = option(
-        False,
-        "Take people's feedback by POST at /ragmonitor/feedback; beyond loopback only with "
-        "server.token.",
-    )
-    token: SecretStr | None = option(
-        None,
-        "What a client must show to see the page (once as /?token=...), to give feedback, or to "
-        "send spans: 'Authorization: Bearer ...'. None: no authentication for local clients.",
-        min_length=16,
-    )
+    feedback: bool = False
+    """Take people's feedback by POST at /ragmonitor/feedback; beyond loopback only with
+    server.token."""
+    token: SecretStr | None = Field(default=None, min_length=16)
+    """What a client must show to see the page (once as /?token=...), to give feedback, or to send
+    spans: 'Authorization: Bearer ...'. None: no authentication for local clients."""
 
     def metrics_url(self, *, machine: str = "127.0.0.1") -> str:
         """Return where /metrics is served; empty: nowhere, or at a port that is not known yet.
@@ -490,13 +390,9 @@ class ServerSettings(Group):
 class ExportSettings(Group):
     """The way in which traces are emitted."""
 
-    place = "export"
-
-    traces: bool = option(
-        True,
-        "Emit traces: through the application's tracer provider, else by OTLP where an "
-        "OTEL_EXPORTER_OTLP_* endpoint is set, else not at all.",
-    )
+    traces: bool = True
+    """Emit traces: through the application's tracer provider, else by OTLP where an
+    OTEL_EXPORTER_OTLP_* endpoint is set, else not at all."""
 
 
 def _by_signal(value: Any) -> Any:
@@ -512,57 +408,45 @@ def _by_signal(value: Any) -> Any:
 class Settings(Group):
     """Every option with its default. What costs money is never a default."""
 
-    service: str = option(
-        lambda: encodable(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
-        "Name of the monitored application, the label `service` of every series. Default: "
-        "OTEL_SERVICE_NAME, else 'rag'.",
+    service: str = Field(
+        default_factory=lambda: encodable(os.environ.get("OTEL_SERVICE_NAME", "")) or "rag",
         min_length=1,
     )
-    service_version: str = option(
-        "",
-        "Version of the monitored application; a change is marked on dashboards.",
-    )
+    """Name of the monitored application, the label `service` of every series. Default:
+    OTEL_SERVICE_NAME, else 'rag'."""
+    service_version: str = ""
+    """Version of the monitored application; a change is marked on dashboards."""
     judge: JudgeSettings = Field(default_factory=JudgeSettings)
     sample: SamplingSettings = Field(default_factory=SamplingSettings)
     budget: Budget = Field(default_factory=Budget)
-    objectives: Annotated[dict[str, float], BeforeValidator(_by_signal)] = option(
-        dict,
-        "What is accepted, by signal: 'hallucination=0.05,faithfulness=0.9' is a hallucination "
-        "rate of at most 0.05 and a mean faithfulness of at least 0.9; a bare number is the "
-        "hallucination rate. What is not given is learned from 1,000 verdicts and whole days. "
-        "Refused where the rules of the built-in judge score alone.",
+    objectives: Annotated[dict[str, float], BeforeValidator(_by_signal)] = Field(
+        default_factory=dict
     )
-    evaluators: Parts = option(
-        (),
-        "Names from the table of evaluators, or in Python the evaluators themselves; empty: all "
-        "that score by default.",
-    )
-    exporters: Parts = option(
-        (),
-        "Places for the scores: 'phoenix:URL', 'langfuse:URL', 'jsonl:FILE', or in Python "
-        "`Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)` and exporters of your own.",
-    )
-    state: StatePlace = option(
-        None,
-        "A file (or a folder, which gets one) in which sums, alarms and the budget outlive "
-        "restarts; the processes of a machine that name the same one share them. Processes of "
-        "several machines share a Redis server instead ('redis://host:6379/0', with TLS "
-        "'rediss://...'). None: each process has its own, for its lifetime.",
-    )
+    """What is accepted, by signal: 'hallucination=0.05,faithfulness=0.9' is a hallucination rate of
+    at most 0.05 and a mean faithfulness of at least 0.9; a bare number is the hallucination rate.
+    What is not given is learned from 1,000 verdicts and whole days. Refused where the rules of the
+    built-in judge score alone."""
+    evaluators: Parts = ()
+    """Names from the table of evaluators, or in Python the evaluators themselves; empty: all that
+    score by default."""
+    exporters: Parts = ()
+    """Places for the scores: 'phoenix:URL', 'langfuse:URL', 'jsonl:FILE', or in Python
+    `Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)` and exporters of your own."""
+    state: StatePlace = None
+    """A file (or a folder, which gets one) in which sums, alarms and the budget outlive restarts;
+    the processes of a machine that name the same one share them. Processes of several machines
+    share a Redis server instead ('redis://host:6379/0', with TLS 'rediss://...'). None: each
+    process has its own, for its lifetime."""
     content: ContentSettings = Field(default_factory=ContentSettings)
-    send_to: SecretStr | None = option(
-        None,
-        "Where finished, redacted answers are put for `ragmonitor worker` to score: a Redis server "
-        "('redis://host:6379/0', with TLS 'rediss://...'), or a worker of this machine that its "
-        "processes share ('unix:/run/ragmonitor.sock'). None: as `worker` says.",
-    )
-    worker: Literal["thread", "process"] | None = option(
-        None,
-        "Where answers are scored and exported: on a thread of the application, or in a process "
-        "that the monitor starts, `ragmonitor worker`. None: in a process where a model judges, "
-        "which takes seconds to import, else on a thread. What a worker cannot import, such as a "
-        "judge that is an object of `__main__`, keeps the work on a thread; the log says so.",
-    )
+    send_to: SecretStr | None = None
+    """Where finished, redacted answers are put for `ragmonitor worker` to score: a Redis server
+    ('redis://host:6379/0', with TLS 'rediss://...'), or a worker of this machine that its processes
+    share ('unix:/run/ragmonitor.sock'). None: as `worker` says."""
+    worker: Literal["thread", "process"] | None = None
+    """Where answers are scored and exported: on a thread of the application, or in a process that
+    the monitor starts, `ragmonitor worker`. None: in a process where a model judges, which takes
+    seconds to import, else on a thread. What a worker cannot import, such as a judge that is an
+    object of `__main__`, keeps the work on a thread; the log says so."""
     server: ServerSettings = Field(default_factory=ServerSettings)
     # What is changed later, if ever.
     capture: CaptureSettings = Field(default_factory=CaptureSettings)
@@ -590,8 +474,9 @@ class Settings(Group):
         """
         named = {name: value for name, value in options.items() if value is not None}
         values: dict[str, Any] = {}
-        for source in (_from_file(), _from_variables(), named):
-            _merge(values, source)
+        for (*groups, name), value in (_from_file() | _from_variables() | _by_path(named)).items():
+            place = values.setdefault(groups[0], {}) if groups else values
+            place[name] = value
         return cls(**values)
 
 
@@ -622,6 +507,11 @@ class Option:
         """`RAGMONITOR_JUDGE__TIMEOUT_S`."""
         return _variable(self.path)
 
+    @property
+    def description(self) -> str:
+        """What it is, for people: the text below it in this file."""
+        return _descriptions()[self.path]
+
     def value(self, settings: Settings) -> Any:
         """Return its value."""
         value: Any = settings
@@ -649,21 +539,53 @@ _PATHS: dict[str, OptionPath] = {each.name: each.path for each in OPTIONS}
 _PATHS |= {name: (name,) for name in GROUPS}
 
 
+@cache
+def _descriptions() -> dict[OptionPath, str]:
+    # By pydantic itself they would cost each import of this module some milliseconds.
+    places: dict[str, OptionPath] = {group.__name__: (name,) for name, group in GROUPS.items()}
+    return {
+        (*places.get(model.name, ()), ast.unparse(field.target)): " ".join(
+            ast.literal_eval(text.value).split()
+        )
+        for model in ast.parse(inspect.getsource(sys.modules[__name__])).body
+        if isinstance(model, ast.ClassDef)
+        for field, text in pairwise(model.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }
+
+
 def sources() -> dict[OptionPath, str]:
     """Return where the options that are set come from: `variable` or `file`."""
-    by_option: dict[OptionPath, str] = {}
-    for name, source in (("file", _from_file()), ("variable", _from_variables())):
-        for top, value in source.items():
-            paths = [(top, inner) for inner in value] if top in GROUPS else [(top,)]
-            by_option |= dict.fromkeys(paths, name)
-    return by_option
+    return dict.fromkeys(_from_file(), "file") | dict.fromkeys(_from_variables(), "variable")
 
 
 # --- the sources ---------------------------------------------------------------------------------
 
 
-def _from_file() -> dict[str, Any]:
-    """Return the options of the file, in groups. Raises `SettingsError`: it cannot be read."""
+def _by_path(values: Mapping[str, Any]) -> dict[OptionPath, Any]:
+    """Return values by the paths of their options: of a group, a mapping or its short form.
+
+    Raises:
+        SettingsError: The value in a group's place is none of these.
+    """
+    paths: dict[OptionPath, Any] = {}
+    for name, value in values.items():
+        group, inner = GROUPS.get(name), value
+        if group is None:
+            paths[(name,)] = value
+            continue
+        if isinstance(value, group):
+            inner = {option: getattr(value, option) for option in value.model_fields_set}
+        elif isinstance(value, Group):
+            raise SettingsError(f"{name} takes {group.__name__}, not {type(value).__name__}")
+        elif not isinstance(value, Mapping) and (inner := group.in_short(value)) is None:
+            raise SettingsError(f"{name} takes {group.__name__}(...), not {value!r}")
+        paths |= {(name, option): each for option, each in inner.items()}
+    return paths
+
+
+def _from_file() -> dict[OptionPath, Any]:
+    """Return the options of the file. Raises `SettingsError`: it cannot be read."""
     try:
         # Editors of Windows put a mark of the encoding first, which is no TOML.
         tables = tomllib.loads(Path(FILE).read_text("utf-8-sig"))
@@ -674,16 +596,16 @@ def _from_file() -> dict[str, Any]:
     values = tables.pop(TABLE, {})
     if tables or not isinstance(values, dict):
         raise SettingsError(f"{FILE}: options stand in [{TABLE}], or in [{TABLE}.judge] and others")
-    return _grouped(values)
+    return _by_path(values)
 
 
-def _from_variables() -> dict[str, Any]:
-    """Return the options of the variables, in groups; empty variables count as not set.
+def _from_variables() -> dict[OptionPath, Any]:
+    """Return the options of the variables; empty variables count as not set.
 
     Raises:
         SettingsError: A variable is like an option's and is none.
     """
-    values: dict[str, Any] = {}
+    values: dict[OptionPath, Any] = {}
     # By name: the short form of a group comes before its options, which win.
     for variable, written in sorted(os.environ.items()):
         # Files of variables end lines with a blank, or as Windows does.
@@ -691,15 +613,12 @@ def _from_variables() -> dict[str, Any]:
         if not variable.startswith(PREFIX) or not value or _is_of_kubernetes(variable, value):
             continue
         path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
-        if path not in _PATHS.values():
-            if meant := _meant(path):
-                raise SettingsError(
-                    f"unknown variable {variable}; did you mean {_variable(meant)}?"
-                )
+        if path in _PATHS.values():
+            values |= {path: value} if path[1:] else _by_path({path[0]: value})
+        elif meant := _meant(path):
+            raise SettingsError(f"unknown variable {variable}; did you mean {_variable(meant)}?")
+        else:
             logger.warning("ragmonitor: variable %s is no setting and is not heeded", variable)
-            continue
-        *groups, name = path
-        _merge(values, {groups[0]: {name: value}} if groups else {name: value})
     return values
 
 
@@ -707,19 +626,6 @@ def _is_of_kubernetes(variable: str, value: str) -> bool:
     """Return whether a service that Kubernetes calls `ragmonitor...` put the variable there."""
     is_port = variable.endswith("_PORT") and not variable.endswith("_SERVICE_PORT")
     return bool(_OF_KUBERNETES.search(variable)) and (not is_port or "://" in value)
-
-
-def _grouped(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: GROUPS[name].values_of(value) if name in GROUPS else value
-        for name, value in values.items()
-    }
-
-
-def _merge(values: dict[str, Any], source: Mapping[str, Any]) -> None:
-    """Put a source over the values, option by option."""
-    for name, value in _grouped(source).items():
-        values[name] = {**values.get(name, {}), **value} if name in GROUPS else value
 
 
 # --- wrong names ---------------------------------------------------------------------------------
@@ -732,7 +638,8 @@ def _meant(path: OptionPath) -> OptionPath | None:
     return next((known[name] for name in near if name), None)
 
 
-def _readable(error: ValidationError, place: str) -> str:
+def _readable(error: ValidationError, model: type[Group]) -> str:
+    place = next((name for name, group in GROUPS.items() if group is model), "")
     lines = []
     for problem in error.errors():
         path = tuple(str(part) for part in (place, *problem["loc"]) if part)

@@ -57,7 +57,7 @@ def _row(option: Option) -> str:
         "in code only" if _is_function(option) else f"`{option.variable}`",
         ", ".join((_type(option.field.annotation), *_limits(option))),
         _default(option),
-        option.field.description or "",
+        option.description,
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 

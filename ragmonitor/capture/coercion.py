@@ -6,6 +6,7 @@ makes the record `capture_incomplete`, so that it is counted, and not scored as 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
@@ -169,6 +170,15 @@ def error_text(failure: Any) -> str:
     except Exception:  # noqa: BLE001 - an exception of anybody's
         return kind
     return f"{kind}: {message}"[:MAX_ERROR_CHARACTERS]
+
+
+def status_of(failure: BaseException) -> Status:
+    """Return how an interaction ended that this exception ended."""
+    if isinstance(failure, GeneratorExit):
+        return "partial"
+    if isinstance(failure, (asyncio.CancelledError, KeyboardInterrupt)):
+        return "cancelled"
+    return "error"
 
 
 class _Metadata:
@@ -443,11 +453,8 @@ def usage_of(counts: Any) -> Usage:
 
 def _counted(counts: Any, names: tuple[str, ...]) -> int | None:
     for name in names:
-        count = member_in(counts, name)
-        if isinstance(count, float) and count.is_integer():  # Cohere's client
-            count = int(count)
-        if isinstance(count, int) and not isinstance(count, bool):
-            return token_count(count)
+        if (count := token_count(member_in(counts, name))) is not None:
+            return count
     return None
 
 
@@ -457,10 +464,11 @@ MAX_TOKENS: Final = 100_000_000
 
 def token_count(value: Any) -> int | None:
     """Return the tokens of one call; None: no number is given, or one that cannot be."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    is_whole = isinstance(value, float) and value.is_integer()  # Cohere's client
+    if not (is_whole or isinstance(value, int)) or isinstance(value, bool):
         return None
     if 0 <= value <= MAX_TOKENS:
-        return value
+        return int(value)
     record_problem("capture", "a call cannot have used so many tokens: they are not counted")
     return None
 

@@ -7,13 +7,14 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ragmonitor.capture.coercion import error_text, text_in
+from ragmonitor.capture.coercion import error_text, status_of, text_in
 from ragmonitor.capture.conversations import answer_in
-from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer, current_interaction
-from ragmonitor.capture.recorder import status_of
-from ragmonitor.capture.streams import Listener, listened
+from ragmonitor.capture.plain import InteractionRecorder, current_interaction
+from ragmonitor.capture.streams import Listener, ending, entered
 from ragmonitor.records import Chunk
 from ragmonitor.runtime.guard import shielded
 
@@ -57,12 +58,10 @@ def answers(
             return said if said is not None or answer is not None else answer_in(value) or None
         return None
 
-    def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener:
-        recorder = begin(read(args, kwargs))
-        recorder.gives_way = True
-        return StreamedAnswer(recorder, text=text)
+    def begin_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Call:
+        return _Answer(begin(read(args, kwargs)), text)
 
-    return _listened(function, listener)
+    return _noted(function, begin_call, has_pieces=True)
 
 
 def retrieves(
@@ -82,17 +81,63 @@ def retrieves(
     read = _query_reader(_inner(function), None, optional=True)
     name = name_of(_inner(function))
 
-    def listener(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
+    def begin_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Call | None:
         i = current_interaction()
-        return None if i is None else _Retrieval(i, read(args, kwargs), name, chunks)
+        return None if i is None else _Search(i, read(args, kwargs), name, chunks)
 
-    return _listened(function, listener, reads_streams=False)
+    return _noted(function, begin_call, has_pieces=False)
 
 
-class _Retrieval(Listener):
+class _Call(Listener):
+    """Notes one call of a function."""
+
+    def give(self, result: Any) -> Any:
+        """Note what it returned; return what is passed on to the application."""
+        return result
+
+
+class _Answer(_Call):
+    """Notes what a function answers."""
+
+    def __init__(self, recorder: InteractionRecorder, text: Callable[[Any], Any]) -> None:
+        recorder.gives_way = True
+        self._recorder, self._text = recorder, text
+
+    def enter(self) -> None:
+        """Make its interaction the current one."""
+        self._recorder.enter()
+
+    def exit(self) -> None:
+        """Put back what was current before."""
+        self._recorder.exit()
+
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
+        """Note that it failed, or was closed."""
+        self._recorder.end(GeneratorExit() if failure is None else failure)
+
+    def give(self, result: Any) -> Any:
+        """Note an answer that is there at once; of pieces, each as it is read.
+
+        A generator, or an iterator of Python's own, which can be read once only, is read through
+        another one. Anything else is returned as it is: a cursor or a client's stream is more than
+        an iterator, and nothing could stand in its place.
+        """
+        kind = type(result)
+        if kind in (GeneratorType, AsyncGeneratorType) or (
+            kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__")
+        ):
+            result = self._recorder.observed(result, self._text)
+        else:
+            text = self._text(result)
+            self._recorder.is_unreadable = text is None and result is not None
+            if text:
+                self._recorder.answered(text)
+        self._recorder.end()
+        return result
+
+
+class _Search(_Call):
     """Notes what a function retrieves for an interaction."""
-
-    reads_streams = False
 
     def __init__(
         self,
@@ -101,10 +146,9 @@ class _Retrieval(Listener):
         name: str,
         chunks: Callable[[Any], Sequence[Chunk | str]] | None,
     ) -> None:
-        self._recorder = recorder
+        self._recorder, self._chunks = recorder, chunks
         self._run = recorder.noted("retriever", name, query)
         self._run.started_ns = time.time_ns()
-        self._chunks = chunks
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
         """Note that the search failed."""
@@ -112,9 +156,10 @@ class _Retrieval(Listener):
             self._run.error = error_text(failure)
         self.give(())
 
-    def give(self, result: Any) -> None:
+    def give(self, result: Any) -> Any:
         """Note what the search found."""
         self._recorder.found(self._run, result, self._chunks)
+        return result
 
 
 def _inner(function: Any) -> Any:
@@ -122,21 +167,67 @@ def _inner(function: Any) -> Any:
     return function.__func__ if is_method else function
 
 
-def _listened(
-    function: Callable[P, R],
-    listener: Callable[[tuple[Any, ...], Mapping[str, Any]], Listener | None],
+def _noted(
+    decorated: Callable[P, R],
+    begin: Callable[[tuple[Any, ...], Mapping[str, Any]], _Call | None],
     *,
-    reads_streams: bool = True,
+    has_pieces: bool,
 ) -> Callable[P, R]:
-    def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
-        with shielded("capture"):
-            return listener(args, kwargs)
-        return None
+    """Return a function of the same kind, each call of which is noted.
 
-    wrapped: Any = listened(_inner(function), listen, reads_streams=reads_streams)
-    kind: Any = type(function)
-    is_method = isinstance(function, classmethod | staticmethod)
-    return cast("Callable[P, R]", kind(wrapped) if is_method else wrapped)
+    What it does, returns and raises stays as it is.
+
+    Args:
+        decorated: The function.
+        begin: From a call's arguments to its notes; None: it has none.
+        has_pieces: Whether what a generator function yields is noted, or is passed on unread.
+    """
+    function = _inner(decorated)
+
+    def call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Call:
+        with shielded("capture"):
+            return begin(args, kwargs) or _Call()
+        return _Call()
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        noted = call(args, kwargs)
+        with ending(noted), entered(noted):
+            result = function(*args, **kwargs)
+        return awaited(result, noted) if type(result) is CoroutineType else noted.give(result)
+
+    async def awaited(coming: Any, noted: _Call) -> Any:
+        with ending(noted), entered(noted):
+            result = await coming
+        return noted.give(result)
+
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        return await awaited(function(*args, **kwargs), call(args, kwargs))
+
+    def generator(*args: Any, **kwargs: Any) -> Any:
+        return (yield from plain(*args, **kwargs))
+
+    async def async_generator(*args: Any, **kwargs: Any) -> Any:
+        async with aclosing(plain(*args, **kwargs)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    # Of an object that is called, its class says what the call is.
+    called = getattr(type(function), "__call__", None)  # noqa: B004 - the method is what is wanted
+
+    def is_any(kind: Callable[[Any], bool]) -> bool:
+        return kind(function) or kind(called)
+
+    wrapped: Any = plain
+    if is_any(inspect.iscoroutinefunction):
+        wrapped = coroutine
+    elif has_pieces and is_any(inspect.isasyncgenfunction):
+        wrapped = async_generator
+    elif has_pieces and is_any(inspect.isgeneratorfunction):
+        wrapped = generator
+    wrapped = functools.wraps(function)(wrapped)
+    if isinstance(decorated, classmethod | staticmethod):
+        wrapped = type(decorated)(wrapped)
+    return cast("Callable[P, R]", wrapped)
 
 
 def name_of(function: Any, name: Any = "") -> str:

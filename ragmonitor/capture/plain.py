@@ -13,11 +13,13 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Callable,
+    Hashable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
+from contextvars import ContextVar
 from typing import Any, Final, Self, cast
 
 from opentelemetry import context, trace
@@ -27,6 +29,7 @@ from ragmonitor.capture.coercion import (
     FRAMEWORK,
     MAX_CHUNKS,
     MAX_LABELS,
+    NotReadableError,
     attributes_in,
     chunks_in,
     error_text,
@@ -34,15 +37,14 @@ from ragmonitor.capture.coercion import (
     messages_in,
     note_unreadable,
     status_in,
+    status_of,
     text_in,
     without_texts,
 )
 from ragmonitor.capture.current_id import make_current
 from ragmonitor.capture.interaction_labels import labels_in, merged
 from ragmonitor.capture.probe_mark import is_probe
-from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, entered_scope
 from ragmonitor.capture.streams import Listener, read
 from ragmonitor.records import (
     Chunk,
@@ -56,6 +58,8 @@ from ragmonitor.records import (
 from ragmonitor.runtime.guard import shielded
 from ragmonitor.runtime.protocols import Finished
 
+MAX_PARTS: Final = 1_000
+"""Runs that one interaction keeps; it has a handful."""
 MAX_CHARACTERS: Final = 16_000_000
 """Characters of one stream that are kept."""
 PIECE_CHARACTERS: Final = 50
@@ -82,13 +86,23 @@ class Record:
         return self.held
 
 
-def current_interaction() -> InteractionRecorder | None:
+_entered: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_entered", default=None)
+"""What this thread or task works on. Ours, and no part of OpenTelemetry's context."""
+
+
+def current_interaction(
+    of: Callable[[Finished], None] | None = None,
+) -> InteractionRecorder | None:
     """Return the interaction that this thread or task works on; None: it works on none.
 
     Code deep in an application, and integrations, may add to it.
+
+    Args:
+        of: Only one that is handed over here: runs of another monitor do not belong to it.
     """
-    scope = entered_scope.get()
-    return None if scope is None else cast("InteractionRecorder", scope.interaction)
+    i = _entered.get()
+    # Compared, not identified: a bound method is a new object each time.
+    return i if i is None or of is None or i.hand_over == of else None
 
 
 class _PlainTranslator(Translator):
@@ -101,8 +115,9 @@ class _PlainTranslator(Translator):
 
     def query(self, run: Run) -> str:
         query = text_in(run.inputs)
-        run.root.lost += query is None
-        return query or ""
+        if query is None:
+            raise NotReadableError("expected a text as the question")
+        return query
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         chunks, whole = chunks_in(run.outputs or ())
@@ -155,14 +170,13 @@ class InteractionRecorder(FinishedRuns):
         super().__init__(root, _TRANSLATOR)
         self.id = str(root.id)
         """The interaction's id."""
-        self._hand_over = hand_over
-        self._tags: list[Any] = [*items_in(tags, MAX_LABELS)[0]]
-        self._attributes = attributes_in(attributes)
-        self._labels = {
+        self.hand_over = hand_over
+        """Takes it when it is over."""
+        self._labels: dict[str, Any] = {
             "session_id": session_id,
             "user_id": user_id,
-            "tags": self._tags,
-            "attributes": self._attributes,
+            "tags": [*items_in(tags, MAX_LABELS)[0]],
+            "attributes": attributes_in(attributes),
         }
         self.is_unreadable = False
         """The function that was to answer returned a value without a text."""
@@ -175,9 +189,13 @@ class InteractionRecorder(FinishedRuns):
             if current:
                 root.caller = trace.get_current_span(current).get_span_context()
                 root.labels = labels_in(current)
-        self.scope = InteractionScope(self, hand_over, self._leave)
-        """Open until the block has ended, and every stream that began in it."""
-        self._before: list[InteractionScope | None] = []
+        self._before: list[InteractionRecorder | None] = []
+        self.parts: list[Any] = []
+        """The runs of frameworks (`FinishedRuns`), in the order in which they ended."""
+        self._open: set[Hashable] = {self}
+        """What has not ended: the block itself, parts and streams."""
+        self._ticket = [None]  # taken once, by whichever thread is last: `pop` is atomic
+        self._is_released = False
         self.gives_way = False
         """It is a function's: one that is called in it, and retrieves, answers in its place."""
         self._outer: InteractionRecorder | None = None
@@ -199,30 +217,55 @@ class InteractionRecorder(FinishedRuns):
     async def __aexit__(self, kind: object, error: BaseException | None, trace_: object) -> None:
         self.__exit__(kind, error, trace_)
 
-    # --- entering and leaving: generators do both at every step ----------------------------------
+    # --- entering, leaving, and what goes on within ----------------------------------------------
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
-        outer = current_interaction()
-        self._before.append(entered_scope.get())
+        outer = _entered.get()
+        self._before.append(outer)
         if outer is not None and outer.gives_way and not self._is_over:
             self._outer = outer
-        entered_scope.set(self.scope)
+        _entered.set(self)
         make_current(self.id)
 
     def exit(self) -> None:
         """Put back what was current before."""
         if self._before:
             # Set, not reset by token: a generator may be closed in another context than its own.
-            entered_scope.set(self._before.pop())
+            _entered.set(self._before.pop())
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the interaction: now, or when the streams that began in it have been read."""
+        """End the interaction: now, or when the parts and streams that began in it have ended."""
         with _capture:
             if error is not None:
                 self.failed(error)
+                self._open.clear()
             self._root.ended_ns = self._root.ended_ns or time.time_ns()
-            self.scope.close(wait=error is None)
+            self.finish(self)
+
+    def add(self, part: Hashable) -> bool:
+        """Add an open part or stream; return whether it belongs to the interaction.
+
+        One beyond `MAX_PARTS` does, so that it is no interaction of its own, and is not kept.
+        """
+        if not self._open:
+            return False
+        if len(self.parts) + len(self._open) > MAX_PARTS:
+            self.miss()
+        else:
+            self._open.add(part)
+        return True
+
+    def finish(self, part: Hashable, finished: Any = None) -> None:
+        """Note that a part has ended, and keep what it became."""
+        if finished is not None:
+            if part in self._open and not self._is_released:
+                self.parts.append(finished)
+            else:
+                finished.release()
+        self._open.discard(part)
+        if not self._open:
+            self._leave()
 
     # --- called by the application --------------------------------------------------------------
 
@@ -244,19 +287,16 @@ class InteractionRecorder(FinishedRuns):
         if self._is_over:
             return
         run.ended_ns = self.step_ns = time.time_ns()
-        whole = False
+        retrieved, whole = None, False
         with _capture:  # `chunks` is the application's code
             retrieved = result if chunks is None else chunks(result)
-            items, is_list = items_in(retrieved)
+            items, whole = items_in(retrieved)
             run.outputs = tuple(map(_as_now, items))
-            whole = is_list
-            if not whole:
-                note_unreadable(
-                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
-                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
-                )
         if not whole:
-            self.miss()
+            self.miss(
+                f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
+                f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
+            )
 
     def noted(self, kind: RunKind, name: str = "", query: Any = "") -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
@@ -310,38 +350,40 @@ class InteractionRecorder(FinishedRuns):
 
         They may be read after the block. Not read to the end: the answer is partial.
         """
-        observed: Iterator[str] = self._observed(pieces, iter)
+        observed: Iterator[str] = self.observed(pieces)
         return observed
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
         """Return the pieces of an asynchronous answer unchanged; as `streamed`."""
-        observed: AsyncIterator[str] = self._observed(pieces, aiter)
+        observed: AsyncIterator[str] = self.observed(pieces)
         return observed
 
-    def _observed(self, pieces: Any, iterate: Callable[[Any], Any]) -> Any:
+    def observed(self, pieces: Any, text: Callable[[Any], Any] = text_in) -> Any:
+        """Return an answer's pieces, unchanged; `text` gives a piece's text, or None."""
         try:
-            inner = iterate(pieces)
+            inner = aiter(pieces) if hasattr(type(pieces), "__aiter__") else iter(pieces)
         except Exception:  # noqa: BLE001 - the application finds out when it reads them
             self.miss(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
             return pieces
-        return read(inner, StreamedAnswer(self, block=True))
+        return read(inner, StreamedAnswer(self, text))
 
     def first_piece(self) -> None:
         """Note that the first text of a streamed answer has come."""
         self._root.first_piece_ns = self._root.first_piece_ns or time.time_ns()
 
-    def heard(self, text: str, failure: BaseException | None, *, whole: bool) -> None:
+    def heard(self, text: str | None, failure: BaseException | None, *, whole: bool) -> None:
         """Note a stream of the answer that has ended.
 
         Args:
-            text: What was read of it.
+            text: What was read of it; None: nothing.
             failure: What ended it; None: it was read to its end, or closed.
             whole: It was read to its end.
         """
         root = self._root
         if self._is_over:  # it failed, and did not wait for this stream
             return
-        self.answered(text)
+        if text is not None:
+            self.answered(text)
         if root.ended_ns:
             root.ended_ns = time.time_ns()
         if failure is not None:
@@ -352,11 +394,12 @@ class InteractionRecorder(FinishedRuns):
     def tag(self, *tags: str, **attributes: str) -> None:
         """Add tags and attributes: `i.tag("beta", route="/ask", tenant="acme")`."""
         with _capture:
-            if len(self._tags) + len(tags) + len(self._attributes) + len(attributes) > MAX_LABELS:
+            own_tags, own_attributes = self._labels["tags"], self._labels["attributes"]
+            if len(own_tags) + len(tags) + len(own_attributes) + len(attributes) > MAX_LABELS:
                 note_unreadable(f"more than {MAX_LABELS} tags and attributes of one interaction")
             elif not self._is_over:
-                self._tags += tags
-                self._attributes |= attributes_in(attributes)
+                own_tags += tags
+                own_attributes |= attributes_in(attributes)
 
     def failed(self, error: BaseException) -> None:
         """Note that the application failed on this question."""
@@ -368,7 +411,11 @@ class InteractionRecorder(FinishedRuns):
     # --- the finished interaction ---------------------------------------------------------------
 
     def _leave(self) -> None:
-        root, parts = self._root, self.scope.parts
+        try:
+            self._ticket.pop()
+        except IndexError:
+            return
+        root, parts = self._root, self.parts
         with _capture:
             self._is_over = True
             if not root.outputs and root.status == "ok":
@@ -384,12 +431,12 @@ class InteractionRecorder(FinishedRuns):
         if self._is_answered_within and root.status == "ok" and not retrieved:
             self.release()  # the answer was counted where its chunks are
         else:
-            self._hand_over(self)
+            self.hand_over(self)
 
     @property
     def held(self) -> list[Any]:
         """The texts and objects that are held, to be weighed."""
-        return [*super().held, *(part.held for part in self.scope.parts)]
+        return [*super().held, *(part.held for part in self.parts)]
 
     def interaction(self) -> Interaction:
         """Return the record, behind the request path; before the end, as it stands."""
@@ -400,7 +447,9 @@ class InteractionRecorder(FinishedRuns):
     def release(self) -> None:
         """Let go of the frameworks' runs: nothing more is to be read of them."""
         super().release()
-        self.scope.release()
+        self._is_released = True
+        for part in self.parts:
+            part.release()
 
     def ending(self) -> Status:
         """Return the way in which it ended, read off the texts."""
@@ -420,24 +469,24 @@ class InteractionRecorder(FinishedRuns):
         """
         if self._root.outputs is not None:
             return str(self._root.outputs)
-        parts = self.scope.parts
+        parts = self.parts
         since_ns = next((part.ended_ns for part in parts if part.has_retrieved()), 0)
         said = (part.answer() for part in reversed(parts) if part.ended_ns >= since_ns)
         return next(filter(None, said), "")
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return what was noted, or what was observed."""
-        observed = (each for part in self.scope.parts for each in part.retrievals())
+        observed = (each for part in self.parts for each in part.retrievals())
         return super().retrievals() or tuple(observed)
 
     def generations(self) -> tuple[Generation, ...]:
         """Return the model calls: those that were seen have their own times and tokens."""
-        observed = tuple(each for part in self.scope.parts for each in part.generations())
+        observed = tuple(each for part in self.parts for each in part.generations())
         return observed or super().generations()
 
     def retrieved_chunks(self) -> list[Chunk]:
         """Return what every retriever gave."""
-        parts = (chunk for part in self.scope.parts for chunk in part.retrieved_chunks())
+        parts = (chunk for part in self.parts for chunk in part.retrieved_chunks())
         return [*super().retrieved_chunks(), *parts]
 
     def shown_among(
@@ -446,19 +495,17 @@ class InteractionRecorder(FinishedRuns):
         """Return what was noted as retrieved, or what was shown of the rest."""
         if any(run.kind == "retriever" for run in self._root.members):
             return [chunk for retrieval in retrievals for chunk in retrieval.chunks]
-        named = [chunk for part in self.scope.parts for chunk in part.shown()]
+        named = [chunk for part in self.parts for chunk in part.shown()]
         return shown_of(retrievals, generations, named)
 
     def labels(self) -> dict[str, Any]:
         """Return what the block says of it, then its context, then the parts' session and user."""
         labels = merged(self._labels, self._root.labels)
-        theirs = [part.labels() for part in reversed(self.scope.parts)]
+        theirs = [part.labels() for part in reversed(self.parts)]
         for key in ("session_id", "user_id"):
             labels[key] = next((each[key] for each in (labels, *theirs) if each[key]), "")
-        labels["capture_incomplete"] = (
-            bool(self.scope.lost)
-            or (self.is_unreadable and not self.answer())
-            or any(each["capture_incomplete"] for each in theirs)
+        labels["capture_incomplete"] = (self.is_unreadable and not self.answer()) or any(
+            each["capture_incomplete"] for each in theirs
         )
         return labels
 
@@ -476,41 +523,32 @@ def _as_now(item: Any) -> Any:
 class StreamedAnswer(Listener):
     """Notes an answer that the application reads piece by piece."""
 
-    def __init__(
-        self,
-        recorder: InteractionRecorder,
-        *,
-        block: bool = False,
-        text: Callable[[Any], Any] = text_in,
-    ) -> None:
+    def __init__(self, recorder: InteractionRecorder, text: Callable[[Any], Any] = text_in) -> None:
         """Begin.
 
         Args:
-            recorder: The interaction's.
-            block: The interaction is a block of code, which may end before the stream. Otherwise
-                it is this stream: current while the stream goes on, and ended with it.
+            recorder: The interaction's, which is current while the stream goes on.
             text: From a piece to its text; None: it cannot be read. Must not raise.
         """
         self._recorder: InteractionRecorder | None = recorder
-        self._block = block
+        self._entered = recorder
+        self._before: InteractionRecorder | None = None
         self._text = text
         self._pieces: list[str] = []
         self._characters = 0
         self._is_missing = False
         """A piece of it was not kept."""
-        self._entered = recorder
-        if block:
-            recorder.scope.add(self)
+        recorder.add(self)
 
     def enter(self) -> None:
-        """Make the interaction the current one, if it is this stream."""
-        if not self._block:
-            self._entered.enter()
+        """Make the interaction the current one."""
+        self._before = _entered.get()
+        _entered.set(self._entered)
+        make_current(self._entered.id)
 
     def exit(self) -> None:
         """Put back what was current before."""
-        if not self._block:
-            self._entered.exit()
+        _entered.set(self._before)
 
     def take(self, item: Any) -> None:
         """Note one piece."""
@@ -528,16 +566,6 @@ class StreamedAnswer(Listener):
         else:
             self._pieces.append(text)
 
-    def give(self, result: Any) -> None:
-        """Note an answer that was there at once."""
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            text = self._text(result)
-            recorder.is_unreadable = text is None and result is not None
-            if text:
-                recorder.answered(text)
-            recorder.end()
-
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
         """Note the answer, however it ended."""
         recorder, self._recorder = self._recorder, None
@@ -546,9 +574,6 @@ class StreamedAnswer(Listener):
         with _capture:
             if self._is_missing:
                 recorder.miss()
-            if self._block or whole or self._pieces or self._is_missing:
-                recorder.heard("".join(self._pieces), failure, whole=whole)
-            if self._block:
-                recorder.scope.finish(self)
-            else:
-                recorder.end(failure if failure is not None or whole else GeneratorExit())
+            is_answer = whole or self._pieces or self._is_missing
+            recorder.heard("".join(self._pieces) if is_answer else None, failure, whole=whole)
+            recorder.finish(self)

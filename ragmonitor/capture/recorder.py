@@ -6,7 +6,6 @@ context attached. Nothing here depends on which thread or task an event arrives 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -18,11 +17,11 @@ from typing import Any, Final, TypeVar
 from opentelemetry import context, trace
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator, interaction_id
-from ragmonitor.capture.coercion import error_text
+from ragmonitor.capture.coercion import error_text, status_of
 from ragmonitor.capture.current_id import current_id, make_current
 from ragmonitor.capture.interaction_labels import labels_in
+from ragmonitor.capture.plain import InteractionRecorder, current_interaction
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.scopes import InteractionScope, entered_scope, scope_of
 from ragmonitor.records import Status
 from ragmonitor.runtime.guard import record_error, shielded
 from ragmonitor.runtime.protocols import Finished
@@ -97,8 +96,6 @@ class Recorder:
         self._root_names = frozenset(root_names)
         self.is_retrieval_tool = tool_matcher(retrieval_tools)
         """Whether the text that a tool of this name gives counts as retrieved."""
-        self.chooses = bool(root_names)
-        """Runs below others may be interactions by their name; by a tag they always may."""
         self._drain_s = drain_s
         self._on_forgotten = on_forgotten
 
@@ -130,8 +127,10 @@ class Recorder:
         thread: Hashable | None = None,
         resumes: Hashable | None = None,
         at_ns: int = 0,
-    ) -> None:
+    ) -> Run | None:
         """Note that a run began. A second start of the same run changes nothing.
+
+        Returns the run that stands for it, perhaps one above it; None: it is not followed.
 
         Args:
             run_id: Unique among the open runs of this framework.
@@ -152,25 +151,22 @@ class Recorder:
         try:
             runs = self._open
             if run_id in runs:
-                return
-            if len(runs) >= MAX_OPEN_RUNS:
-                self._forget_oldest()
+                return None
             parent = None if parent_id is None else runs.get(parent_id)
-            run: Run | None
+            run: Run | None = parent
             if parent is None:
-                run = self._root(run_id, kind, name, inputs, thread, resumes)
+                run = self._root(Root(run_id, None, kind, name, inputs), thread, resumes)
             elif kind != "chain":
-                run = self._member(run_id, parent, kind, name, inputs)
+                run = self._member(Run(run_id, parent, kind, name, inputs), parent)
             elif picked and not (parent.within_retriever or parent.root.scope is not None):
                 # Else a scope is the interaction that its code says it is.
-                run = self._inner(run_id, parent, name, inputs, thread)
-            else:
-                # A step between root and retriever or model carries the tree and nothing else: what
-                # starts under it starts under its parent.
-                run = parent
+                run = Root(run_id, parent, kind, name, inputs)
+                run.caller, run.labels = parent.root.caller, parent.root.labels
+                run.thread = thread
+                self._resume(run, thread)
             if run is None:
-                return
-            runs[run_id] = run
+                return None
+            self.follow(run_id, run)
             if run is not parent:
                 if isinstance(run, Root):
                     run.asked = run.asked or asked
@@ -180,71 +176,66 @@ class Recorder:
                 run.details = details
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
-
-    def _member(self, run_id: Hashable, parent: Run, kind: RunKind, name: str, inputs: Any) -> Run:
-        """Return a retriever, model or tool; where there is no room for one, its parent."""
-        root = parent.root
-        if not root.ended_ns and len(root.members) >= MAX_MEMBERS:
-            self._lose(root)
-            return parent
-        run = Run(run_id, parent, kind, name, inputs)
-        if kind == "retriever" and parent.kind == "tool":
-            parent.retrieved = True
-        if not root.ended_ns:
-            root.members.append(run)
+            return None
         return run
 
-    def _root(  # noqa: PLR0917 - as `started`
-        self,
-        run_id: Hashable,
-        kind: RunKind,
-        name: str,
-        inputs: Any,
-        thread: Hashable | None,
-        resumes: Hashable | None,
-    ) -> Root | None:
+    def follow(self, run_id: Hashable, run: Run) -> None:
+        """Note a step, which carries the tree and nothing else: what starts under it is this run's.
+
+        Args:
+            run_id: The step's.
+            run: The one above it; or one of its own that no record shows.
+        """
+        if len(self._open) >= MAX_OPEN_RUNS:
+            self._forget_oldest()
+        self._open[run_id] = run
+
+    def run(self, run_id: Hashable) -> Run | None:
+        """Return the open run that stands for this one: itself, or one above it; else None."""
+        return self._open.get(run_id)
+
+    def _member(self, run: Run, parent: Run) -> Run:
+        """Return a retriever, model or tool; where there is no room for one, its parent."""
+        root = parent.root
+        if not root.ended_ns:
+            if len(root.members) >= MAX_MEMBERS:
+                self._lose(root)
+                return parent
+            root.members.append(run)
+        if run.kind == "retriever" and parent.kind == "tool":
+            parent.retrieved = True
+        return run
+
+    def _root(self, run: Root, thread: Hashable | None, resumes: Hashable | None) -> Root | None:
         """Return a root; None: instrumentation is suppressed."""
         # Empty wherever nobody has attached anything; then there is nothing to ask it.
         current = context.get_current()
-        if current and context.get_value(_SUPPRESSED, current):
-            return None
-        run = Root(run_id, None, kind, name, inputs)
         if current:
+            if context.get_value(_SUPPRESSED, current):
+                run.release()
+                return None
             caller = trace.get_current_span(current).get_span_context()
             if caller.is_valid:
                 run.caller = caller
             run.labels = labels_in(current)
-        if entered_scope.get() is not None:
-            scope = self.scope()
-            if scope is not None and scope.add(run):
-                run.scope = scope
+        scope = self.scope()
+        if scope is not None and scope.add(run):
+            run.scope = scope
         if run.scope is None:
-            run.before_id = make_current(interaction_id(run_id))
+            run.before_id = make_current(interaction_id(run.id))
         run.thread = thread
-        if resumes is not None:
-            self._resume(run, resumes)
-        elif thread is not None and thread in self._paused:
+        self._resume(run, resumes)
+        if resumes is None:
             self._abandon(thread)  # asked anew, instead of going on
-        if kind != "chain":
+        if run.kind != "chain":
             run.members.append(run)
         return run
 
-    def _inner(
-        self, run_id: Hashable, parent: Run, name: str, inputs: Any, thread: Hashable | None
-    ) -> Root:
-        run = Root(run_id, parent, "chain", name, inputs)
-        run.caller = parent.root.caller
-        run.labels = parent.root.labels
-        if thread is not None:
-            run.thread = thread
-            self._resume(run, thread)
-        return run
+    def scope(self) -> InteractionRecorder | None:
+        """Return the interaction of plain code that a root which starts now is a part of."""
+        return current_interaction(self._hand_over)
 
-    def scope(self) -> InteractionScope | None:
-        """Return the scope of plain code that a root which starts now is a part of."""
-        return scope_of(self._hand_over)
-
-    def _resume(self, run: Root, key: Hashable) -> None:
+    def _resume(self, run: Root, key: Hashable | None) -> None:
         paused = self._paused.pop(key, None)
         if paused is None:
             return
@@ -397,24 +388,15 @@ class Recorder:
                 text = error_text(failure) if status == "error" else ""
                 self.ended(run_id, outputs, inputs=inputs, status=status, error=text)
 
-    def is_open(self, run_id: Hashable) -> bool:
-        """Return whether this run was started here and has not ended."""
-        return run_id in self._open
-
     def may_search(self, parent_id: Hashable | None) -> bool:
         """Return whether a search, which no run shows, belongs to something here by itself.
 
         A part of a block's, or of an open run's whose interaction no retriever is at work in.
         """
-        run = None if parent_id is None else self._open.get(parent_id)
+        run = self._open.get(parent_id)
         if run is None:
             return parent_id is None and self.scope() is not None
         return not any(m.kind == "retriever" and m.is_open for m in run.root.members)
-
-    def is_step(self, run_id: Hashable) -> bool:
-        """Return whether this run only stands between others: its input and output say nothing."""
-        run = self._open.get(run_id)
-        return run is not None and run.id != run_id
 
     def _close(
         self, run: Run, outputs: Any, status: Status, error: str = "", at_ns: int = 0
@@ -547,15 +529,6 @@ class Recorder:
         for run_id, run in oldest_of(self._open, max(1, MAX_OPEN_RUNS // 1_000)):
             self._give_up(run_id, run, "too_many_open")
 
-    def lost(self, run_id: Hashable, reason: str = "too_many_open") -> None:
-        """Note that something below this run was not followed; its interaction is incomplete."""
-        with _capture:
-            run = self._open.get(run_id)
-            if run is None:
-                self._on_forgotten(reason)
-            else:
-                self._lose(run.root, reason)
-
     def _lose(self, root: Root, reason: str = "too_many_open") -> None:
         root.lost += 1
         self._on_forgotten(reason)
@@ -598,12 +571,3 @@ def oldest_of(held: Mapping[Key, Value], most: int) -> list[tuple[Key, Value]]:
         return [*islice(held.items(), most)]  # dicts keep insertion order
     except RuntimeError:
         return []
-
-
-def status_of(failure: BaseException) -> Status:
-    """Return how an interaction ended that this exception ended."""
-    if isinstance(failure, GeneratorExit):
-        return "partial"
-    if isinstance(failure, (asyncio.CancelledError, KeyboardInterrupt)):
-        return "cancelled"
-    return "error"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Mapping
 from dataclasses import InitVar, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry.trace import SpanContext
 
-from ragmonitor.capture.scopes import InteractionScope
 from ragmonitor.records import Status
+
+if TYPE_CHECKING:
+    from ragmonitor.capture.plain import InteractionRecorder
 
 RunKind = Literal["chain", "retriever", "model", "tool"]
 
@@ -121,8 +123,8 @@ class Root(Run):
     """Labels in the caller's OpenTelemetry context; see `labels.py`."""
     before_id: str = ""
     """The newest interaction of its thread or task when it began."""
-    scope: InteractionScope | None = None
-    """The scope of plain code that it is a part of."""
+    scope: InteractionRecorder | None = None
+    """The interaction of plain code that it is a part of."""
 
     def __post_init__(self, parent: Run | None) -> None:
         """Begin now."""
@@ -139,7 +141,7 @@ class Root(Run):
         that work longer.
         """
         self.members = []
-        self.named = None
+        self.named = self.details = None
         self.root = _RELEASED
 
 

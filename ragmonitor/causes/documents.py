@@ -12,7 +12,7 @@ from typing import Any, Final
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import CERTAIN, Chunk, Report, Verdict
 from ragmonitor.stats.comparison import compare_block
-from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.parts import Answer, Part
 from ragmonitor.stats.sums import ALL, MAX_WEIGHT, RATE, group_of
 from ragmonitor.stats.tick import WATERMARK_S, Tick
 from ragmonitor.store import MEAN_S, Rows, Store, merge
@@ -92,10 +92,6 @@ class Documents(Part):
         """
         self._policy, self._store, self._tick = policy, store, tick
         self._root = series
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget every document."""
         self._sources: dict[str, Source] = {}
         self._answers = 0
         self._blocks: dict[int, _Block] = {}
@@ -103,17 +99,17 @@ class Documents(Part):
         self._closed_s = -math.inf
         """Blocks that began until then are closed."""
 
-    def add(self, answer: Answer) -> Sequence[Observation]:
+    def add(self, answer: Answer) -> None:
         """Take in one completed answer."""
         shown = [name_of(each, self._policy) for each in answer.interaction.chunks]
         self._count(answer, shown)
         decision = answer.completed.decision or CERTAIN
         t = int(answer.at_s // MEAN_S) * MEAN_S
         if decision.inclusion_probability <= 0 or t <= self._closed_s:
-            return ()
+            return
         block = self._blocks.setdefault(t, {self._root: {}})
         if len(block[self._root]) >= MAX_VERDICTS:
-            return ()
+            return
         bets: Rows = {ALL: [decision.rate, 0.0, 0.0, 0.0]}
         verdict = answer.hallucination
         if verdict is not None:
@@ -123,18 +119,16 @@ class Documents(Part):
         documents = {f"{self._root}|{SOURCE}={name}" for name in shown[:MAX_OF_ANSWER]}
         for series in (self._root, *documents):
             merge(block.setdefault(series, {}), bets)
-        return ()
 
     # --- evidence -------------------------------------------------------------------------------
 
-    def tick(self) -> Sequence[Observation]:
+    def tick(self) -> None:
         """Add up the log gains of the blocks whose verdicts are all in."""
         self._closed_s = self._store.now() - MEAN_S - WATERMARK_S
         for t in sorted(t for t in self._blocks if t <= self._closed_s):
             gains = self._gains(t, self._blocks[t])  # while the store is away the block is kept
             del self._blocks[t]
             self._store.add({f"c{t}": gains})
-        return ()
 
     def ahead(self, since_s: float) -> Rows:
         """Return the log gains of the blocks that are not closed, from a moment on."""
@@ -154,10 +148,12 @@ class Documents(Part):
 
     def _count(self, answer: Answer, shown: Sequence[str]) -> None:
         interaction = answer.interaction
+        as_shown = {id(chunk) for chunk in interaction.chunks}  # most are shown as they are
         retrieved = {
             name_of(chunk, self._policy)
             for retrieval in interaction.retrievals
             for chunk in retrieval.chunks
+            if id(chunk) not in as_shown
         }
         supporting, contradicting = _verdicts(answer.report, shown)
         for name in retrieved.union(shown):

@@ -15,7 +15,7 @@ from ragmonitor.causes.answer_slices import MAX_CHARACTERS, SERVICE_VERSION
 from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.parts import Answer, Part
 from ragmonitor.stats.service import Watching
 from ragmonitor.store import Store
 
@@ -76,10 +76,6 @@ class History(Part):
         self._store = store
         self._version = version
         self._watching = watching
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what waits: it is the parent's."""
         self._told: deque[tuple[Event, Clean]] = deque(maxlen=MAX_WAITING)
         self._seen: dict[str, float] = {}
         self._judge = self._known_judge = ""
@@ -109,7 +105,7 @@ class History(Part):
         event = Event(kind="event", name=str(name)[:MAX_TOLD], at_s=at_s, attributes=texts)
         self._told.append((event, clean))
 
-    def add(self, answer: Answer) -> Sequence[Observation]:
+    def add(self, answer: Answer) -> None:
         """Notice the versions of an answer, and the identity of its judge."""
         interaction, at_s, judged = answer.interaction, answer.at_s, answer.completed.judged
         own = {"model": interaction.model, SERVICE_VERSION: self._version}
@@ -120,9 +116,8 @@ class History(Part):
                 self._seen[version] = max(at_s, self._seen.get(version, 0.0))
         if judged is not None and judged.judge.name == self._watching.quality_judge:
             self._judge = str(judged.judge)
-        return ()
 
-    def tick(self) -> Sequence[Observation]:
+    def tick(self) -> None:
         """Write what was noted, and read what is known."""
         told = [self._told.popleft() for _ in range(len(self._told))]
         for event, clean in told:
@@ -135,14 +130,13 @@ class History(Part):
         now_s = self._store.now()
         is_new = any(each not in self.versions for each in self._seen)
         if not told and not is_new and 0 <= now_s - self._read_s < READ_S:
-            return ()
+            return
         self._read_s, seen, self._seen = now_s, self._seen, {}
         for version, last_s in seen.items():
             row = self._store.row("version", version)
             first_s = last_s if row is None else json.loads(row)[0]
             self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
         self._read()
-        return ()
 
     def _keep(self, event: Event) -> None:
         key = f"{event.kind}: {event.name}"
@@ -190,10 +184,6 @@ class History(Part):
                 {"kind": each.kind, "name": each.name, "at_s": each.at_s} for each in self.events
             ]
         }
-
-    def close(self) -> None:
-        """Write what was noted."""
-        self.tick()
 
 
 def _version_name(slice_: str) -> str:

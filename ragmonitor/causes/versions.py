@@ -15,7 +15,7 @@ from ragmonitor.causes.signal_names import difference, is_share, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.comparison import MIN_JUDGED, Difference
-from ragmonitor.stats.parts import Observation, Part
+from ragmonitor.stats.parts import Part
 from ragmonitor.stats.service import Watching
 from ragmonitor.stats.signals import HALLUCINATION
 from ragmonitor.stats.tick import Tick
@@ -102,10 +102,6 @@ class Versions(Part):
         self._history = history
         self._watching = watching
         self._judge = watching.quality_judge
-        self.clear()
-
-    def clear(self) -> None:
-        """Read everything anew."""
         self._found = _Found()
         self._events: Sequence[AlarmEvent] = ()
 
@@ -122,14 +118,14 @@ class Versions(Part):
             found += list(zip(order[1:], order, strict=False))
         return found[-MAX_PAIRS:]
 
-    def tick(self) -> Sequence[Observation]:
+    def tick(self) -> None:
         """Compare where that is due. Of all processes one does it."""
         pairs, now_s = self.pairs(), self._store.now()
         row = self._store.row(*_ALL)
         if row is not None:
             self._found = msgspec.json.decode(row, type=_Found)
         if not pairs or now_s < self._found.due_s:
-            return ()
+            return
         signals, higher = self._watching.compared, self._watching.higher_is_better
         differences = []
         for (series, version, baseline), found in self._tick.differences(pairs).items():
@@ -151,7 +147,6 @@ class Versions(Part):
         self._found = _Found(now_s + COMPARED_EACH_S, differences, worse)
         if self._store.keep(*_ALL, msgspec.json.encode(self._found), expected=row):
             self._events = (*self._events, *events)
-        return ()
 
     def alarm_events(self) -> Sequence[AlarmEvent]:
         """Return the versions that were found worse since this was last asked."""

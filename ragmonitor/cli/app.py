@@ -10,6 +10,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -120,7 +121,16 @@ def _command(taken: type, place: str) -> Callable[..., None]:
     # Typer keeps the line breaks of a docstring: its paragraphs are to fill the terminal.
     paragraphs = inspect.cleandoc(taken.__doc__ or "").split("\n\n")
     command.__doc__ = "\n\n".join(" ".join(each.split()) for each in paragraphs)
-    vars(command)["__signature__"] = inspect.signature(taken)
+    parameters = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
+            annotation=Annotated[each.type, each.metadata["typer"]],
+        )
+        for each in fields(taken)
+    ]
+    vars(command)["__signature__"] = inspect.Signature(parameters)
     return command
 
 

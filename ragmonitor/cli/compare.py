@@ -33,7 +33,12 @@ def run(options: CompareOptions) -> int:
     load_plugins_and_embedding(options)
     scorer = scorer_for(options)
     files = options.before, options.after
-    sides = asyncio.run(_sides(scorer, files))
+
+    async def scored() -> list[Side]:
+        async with scorer:
+            return [await _side(scorer, file) for file in files]
+
+    sides = asyncio.run(scored())
     (before, _), (after, _) = sides
     pairs = paired(before, after)
     if not pairs:
@@ -75,11 +80,6 @@ def run(options: CompareOptions) -> int:
             say(f"{file}: {len(unread)} answers were not judged, such as: {unread[0]}")
         is_wrong |= bad_lines > 0 or (bool(unread) and not any(map(_scores, reports)))
     return SOMETHING_WRONG if is_wrong else FINE
-
-
-async def _sides(scorer: Scorer, files: Sequence[str]) -> list[Side]:
-    async with scorer:
-        return [await _side(scorer, file) for file in files]
 
 
 async def _side(scorer: Scorer, file: str) -> Side:

@@ -27,23 +27,23 @@ from ragmonitor.cli.masking import masked_value
 from ragmonitor.cli.monitor_client import RunningMonitor, is_free, why_no_numbers
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
+from ragmonitor.evaluators import table
 from ragmonitor.export import JsonLines
 from ragmonitor.export.batcher import DeliveryError
 from ragmonitor.export.otel_environment import HTTP, captured_content, otlp_address, otlp_protocol
 from ragmonitor.export.posting import PostingExporter
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.pipeline.build import (
-    builtin_judge,
-    encoder_of,
-    engine_of,
     estimates_of,
     exporters_of,
     incidents_of,
+    judge_named,
     judging_of,
     paid_judge,
     redactor_of,
 )
 from ragmonitor.pipeline.carried_settings import UNIX
+from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
 from ragmonitor.runtime.addresses import shown
@@ -155,13 +155,11 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
         yield "stream", partial(_stream, settings)
     if settings.state is not None:
         place = settings.state
-        yield (
-            "state",
-            partial(_state, place if isinstance(place, Path) else place.get_secret_value()),
-        )
+        address = place if isinstance(place, Path) else place.get_secret_value()
+        yield "state", partial(_state, address)
     yield "judge builtin", partial(read_trial, BuiltinJudge)
-    if settings.judge.builtin is not None:
-        yield "judge.builtin", partial(read_trial, lambda: encoder_of(settings) or BuiltinJudge())
+    if isinstance(named := settings.judge.builtin, str):
+        yield "judge.builtin", partial(read_trial, partial(judge_named, settings, named))
     yield from _judges(settings)
 
 
@@ -172,7 +170,7 @@ def _starts(settings: Settings) -> str:
     """Start what a monitor starts. Judges and files have their own probes."""
     plain = settings.model_copy(update={"state": None})
     redactor_of(plain)
-    estimates_of(plain, builtin_judge().identity, None, Memory()).close()
+    estimates_of(plain, BuiltinJudge().identity, None, Memory()).close()
     incidents_of(plain, lambda *_: None, Memory(), is_judged=False)
     return "a monitor starts with them"
 
@@ -339,14 +337,15 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
     judge = settings.judge
     # Each alone: a fallback would hide that the judge cannot read.
     alone = settings.model_copy(update={"judge": judge.model_copy(update={"fallbacks": ()})})
+
+    def paid(named: str) -> Judge:
+        whole = settings if named == judge.name else alone
+        # A monitor starts with it.
+        judging_of(whole, Memory(), ReadingEngine(table.select(whole.evaluators)))
+        return paid_judge(alone, named)
+
     for named in filter(None, (judge.name, *judge.fallbacks)):
-        make = partial(_paid, settings if named == judge.name else alone, alone, named)
-        yield f"judge {shown(named)}", partial(read_trial, make)
-
-
-def _paid(settings: Settings, alone: Settings, named: str) -> Judge:
-    judging_of(settings, Memory(), engine_of(settings))  # a monitor starts with it
-    return paid_judge(alone, named)
+        yield f"judge {shown(named)}", partial(read_trial, partial(paid, named))
 
 
 def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:

@@ -18,13 +18,12 @@ from ragmonitor.cli.terminal import (
     say,
     usage_text,
 )
-from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.generating import Generator
-from ragmonitor.goldens.golden import Golden, add_goldens
+from ragmonitor.goldens.golden import Golden, add_goldens, read_goldens
 from ragmonitor.goldens.mining import mine, read_reports
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
 from ragmonitor.judges.kept_replies import KeepingJudge, replies_of
-from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.scoring import scorer_of
 from ragmonitor.pipeline.build import redactor_of
 from ragmonitor.runtime.errors import InputError, file_errors
 from ragmonitor.settings import Settings
@@ -129,12 +128,11 @@ def mine_traffic(options: MineOptions) -> int:
     known = _known(options.output)
     with file_errors(options.reports), options.reports.open("rb") as file:
         traffic = read_reports(file, redact=redactor_of(Settings.load()).text)
-    mined = mine(traffic, options.count, known=known)
+    mined, found = mine(traffic, options.count, known=known)
     with file_errors(options.output):
-        add_goldens(options.output, mined.goldens)
-    written = len(mined.goldens)
-    found = {name: n for name, n in mined.found.items() if n}
-    reasons = ", ".join(f"{name} {n}" for name, n in found.items()) or "none"
+        add_goldens(options.output, mined)
+    written = len(mined)
+    reasons = ", ".join(f"{name} {n}" for name, n in found.items() if n) or "none"
     say(f"{len(traffic.answers)} answers; reasons: {reasons}")
     if traffic.without_text:
         say(f"{traffic.without_text} without text: the monitor's setting content keeps it back")

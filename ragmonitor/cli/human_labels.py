@@ -15,7 +15,7 @@ from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, print_tab
 from ragmonitor.export import is_feedback
 from ragmonitor.records import Estimate, is_builtin
 from ragmonitor.runtime.errors import InputError, file_errors
-from ragmonitor.runtime.tables import Table, write_csv
+from ragmonitor.runtime.tables import table_rows, write_csv
 from ragmonitor.stats.labels import (
     MIN_LABELS,
     Label,
@@ -73,7 +73,7 @@ def _judged(path: Path) -> tuple[str, list[Label], int]:
     """
     by_judge: dict[str, dict[str, Label]] = {}
     bad_lines = 0
-    for row in Table(path):
+    for row in table_rows(path):
         if is_feedback(row.value):
             continue
         try:
@@ -136,7 +136,7 @@ def _draw_key(name: str) -> bytes:
 def _rows(path: Path, drawn: Sequence[Label]) -> list[dict[str, object]]:
     """Return the rows of the CSV, with the texts. Raises `InputError`: there are none."""
     wanted = {label.interaction_id for label in drawn}
-    values = (row.value for row in Table(path) if not is_feedback(row.value))
+    values = (row.value for row in table_rows(path) if not is_feedback(row.value))
     lines = {
         str(value["id"]): value
         for value in values

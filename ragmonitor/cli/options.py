@@ -1,69 +1,81 @@
+# ruff: noqa: RUF009 - the calls make fields
 """The options of commands: the docstring of a class is the help, its fields are the options.
 
-Typer reads the annotations, so they are not postponed.
+`app` reads the types of the fields, so they are not postponed.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Any, Literal
 
 import typer
 
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
-]
-CountOption = Annotated[int, typer.Option("--count", "-n", min=1, max=100_000, help="How many.")]
-LanguageOption = Annotated[
-    Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
-]
-ApiBaseOption = Annotated[
-    str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
-]
-BudgetUsdOption = Annotated[
-    float | None, typer.Option(min=0.0, help="Maximum cost of this run in US dollars.")
-]
-BudgetTokensOption = Annotated[int | None, typer.Option(min=0, help="Maximum tokens of this run.")]
-ADDRESS_HELP: Final = (
+
+def option(default: Any, help: str, *names: str, **more: Any) -> Any:  # noqa: A002 - typer's name
+    """Return a field that is an option; a default of `...` says that it must be given."""
+    value = MISSING if default is ... else default
+    return field(default=value, metadata={"typer": typer.Option(*names, help=help, **more)})
+
+
+def argument(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 - typer's name
+    """Return a field that is an argument; a default of `...` says that it must be given."""
+    value = MISSING if default is ... else default
+    return field(default=value, metadata={"typer": typer.Argument(help=help, **more)})
+
+
+def flag(name: str, help: str, *more_names: str) -> Any:  # noqa: A002 - typer's name
+    """Return a field that is true where the option stands."""
+    return option(False, help, name, *more_names)
+
+
+def count_option(default: int) -> Any:
+    """Return a field that says how many are wanted."""
+    return option(default, "How many.", "--count", "-n", min=1, max=100_000)
+
+
+json_flag = partial(flag, "--json", "One JSON object on standard output.")
+output_option = partial(option, None, "Write here, not to standard output.", "--output", "-o")
+language_option = partial(option, "en", "English or Chinese.", "--language")
+api_base_option = partial(option, None, "Address of an OpenAI-compatible server for the judge.")
+budget_usd_option = partial(option, None, "Maximum cost of this run in US dollars.", min=0.0)
+budget_tokens_option = partial(option, None, "Maximum tokens of this run.", min=0)
+service_option = partial(option, None, "Service name (default: from settings).")
+address_option = partial(
+    option,
+    None,
     "Address of a running monitor; host and port are enough (default: from settings, "
-    "127.0.0.1:7247)."
+    "127.0.0.1:7247).",
+    metavar="ADDRESS",
 )
-ServiceOption = Annotated[str | None, typer.Option(help="Service name (default: from settings).")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringOptions:
     """The judge of recorded answers, the evaluators, and the budget."""
 
-    judge: Annotated[
-        str,
-        typer.Option(
-            help="'builtin', the built-in judge; 'encoder:MODEL', a classifier on this machine; or "
-            "a litellm model such as openai/gpt-4o-mini."
-        ),
-    ] = "builtin"
-    evaluators: Annotated[
-        str,
-        typer.Option(
-            help="Comma-separated names or patterns ('ragchecker_*', '*'). Default: those of a "
-            "monitor, and those that need a reference answer where a record has one."
-        ),
-    ] = ""
-    budget_usd: BudgetUsdOption = None
-    budget_tokens: BudgetTokensOption = None
-    api_base: ApiBaseOption = None
-    embedding: Annotated[
-        str,
-        typer.Option(
-            help="litellm embedding model for scores that compare texts by vectors. Default: parts "
-            "of words, without a network. Its cost counts against the budget."
-        ),
-    ] = ""
-    plugin: Annotated[
-        list[str] | None,
-        typer.Option(help="Module to import first: it may register evaluators. Repeatable."),
-    ] = None
+    judge: str = option(
+        "builtin",
+        "'builtin', the built-in judge; 'encoder:MODEL', a classifier on this machine; or "
+        "a litellm model such as openai/gpt-4o-mini.",
+    )
+    evaluators: str = option(
+        "",
+        "Comma-separated names or patterns ('ragchecker_*', '*'). Default: those of a "
+        "monitor, and those that need a reference answer where a record has one.",
+    )
+    budget_usd: float | None = budget_usd_option()
+    budget_tokens: int | None = budget_tokens_option()
+    api_base: str | None = api_base_option()
+    embedding: str = option(
+        "",
+        "litellm embedding model for scores that compare texts by vectors. Default: parts "
+        "of words, without a network. Its cost counts against the budget.",
+    )
+    plugin: list[str] | None = option(
+        None, "Module to import first: it may register evaluators. Repeatable."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,35 +89,24 @@ class ScoreOptions(ScoringOptions):
     in FILE.replies beside the output: the same command goes on, and pays for none of them again.
     """
 
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="Recorded interactions: JSON lines, JSON, .csv or .parquet; - for standard input "
-            "(JSON)."
-        ),
-    ]
-    output: OutputOption = None
-    json_output: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="The summary as one JSON object instead of a table: on standard output with -o, "
-            "else on standard error.",
-        ),
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
-    ] = False
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=256,
-            show_default=False,
-            help="Processes of the built-in judge, from 500 rows on (default: the CPUs, at most "
-            "4).",
-        ),
-    ] = min(4, os.cpu_count() or 1)
+    file: str = argument(
+        ...,
+        "Recorded interactions: JSON lines, JSON, .csv or .parquet; - for standard input (JSON).",
+    )
+    output: Path | None = output_option()
+    json_output: bool = flag(
+        "--json",
+        "The summary as one JSON object instead of a table: on standard output with -o, "
+        "else on standard error.",
+    )
+    quiet: bool = flag("--quiet", "Nothing on standard error but errors.", "-q")
+    workers: int = option(
+        min(4, os.cpu_count() or 1),
+        "Processes of the built-in judge, from 500 rows on (default: the CPUs, at most 4).",
+        min=1,
+        max=256,
+        show_default=False,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +116,9 @@ class CompareOptions(ScoringOptions):
     Each file holds recorded answers. Both are scored by one judge, and paired by their questions.
     """
 
-    before: Annotated[str, typer.Argument(metavar="BEFORE", help="Answers of the first version.")]
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="Answers of the second version.")]
-    json_output: JsonOption = False
+    before: str = argument(..., "Answers of the first version.", metavar="BEFORE")
+    after: str = argument(..., "Answers of the second version.", metavar="AFTER")
+    json_output: bool = json_flag()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,22 +131,14 @@ class DemoOptions:
     the object comes at the end.
     """
 
-    seconds: Annotated[
-        float | None,
-        typer.Option(min=1.0, help="End after this many seconds. Default: run until Ctrl-C."),
-    ] = None
-    json_output: JsonOption = False
-    rate: Annotated[
-        float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
-    ] = 8.0
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Port of /metrics (default: 7247, or a free one if that is taken).",
-        ),
-    ] = None
+    seconds: float | None = option(
+        None, "End after this many seconds. Default: run until Ctrl-C.", min=1.0
+    )
+    json_output: bool = json_flag()
+    rate: float = option(8.0, "Questions per second, over all frameworks.", min=0.1, max=1000.0)
+    port: int | None = option(
+        None, "Port of /metrics (default: 7247, or a free one if that is taken).", min=0, max=65535
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,38 +149,31 @@ class DoctorOptions:
     probe failed.
     """
 
-    settings: Annotated[
-        bool, typer.Option("--settings", help="Show the settings in force, too.")
-    ] = False
-    json_output: JsonOption = False
+    settings: bool = flag("--settings", "Show the settings in force, too.")
+    json_output: bool = json_flag()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskOptions:
     """How a service is asked golden questions."""
 
-    question_field: Annotated[
-        str, typer.Option(help="Field of the posted JSON object that holds the question.")
-    ] = "question"
-    answer_path: Annotated[
-        str,
-        typer.Option(help="JMESPath of the answer in the reply; $.answer is the same as answer."),
-    ] = "answer"
-    contexts_path: Annotated[
-        str,
-        typer.Option(
-            help="JMESPath of the retrieved chunks: contexts, sources[*].text. Without it there "
-            "are no scores of what was retrieved."
-        ),
-    ] = ""
-    header: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME: VALUE",
-            help="Header sent with each question. $VARIABLE is replaced by its value. Repeatable.",
-        ),
-    ] = None
-    timeout: Annotated[str, typer.Option(help="Time limit of one answer: 30s, 2m.")] = "60s"
+    question_field: str = option(
+        "question", "Field of the posted JSON object that holds the question."
+    )
+    answer_path: str = option(
+        "answer", "JMESPath of the answer in the reply; $.answer is the same as answer."
+    )
+    contexts_path: str = option(
+        "",
+        "JMESPath of the retrieved chunks: contexts, sources[*].text. Without it there "
+        "are no scores of what was retrieved.",
+    )
+    header: list[str] | None = option(
+        None,
+        "Header sent with each question. $VARIABLE is replaced by its value. Repeatable.",
+        metavar="NAME: VALUE",
+    )
+    timeout: str = option("60s", "Time limit of one answer: 30s, 2m.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,18 +185,12 @@ class ProbeOptions(AskOptions):
     code 1 if nothing was answered.
     """
 
-    goldens: Annotated[
-        Path, typer.Argument(help="File of golden questions (see docs/goldens.md).", exists=True)
-    ]
-    url: Annotated[
-        str, typer.Option(help="Address to which questions are posted, such as http://app/ask.")
-    ]
-    every: Annotated[
-        str, typer.Option(help="Interval between two asks of one question: 15m, 1h, 1d.")
-    ] = "1h"
-    once: Annotated[bool, typer.Option("--once", help="Ask each question once, then end.")] = False
-    service: ServiceOption = None
-    json_output: JsonOption = False
+    goldens: Path = argument(..., "File of golden questions (see docs/goldens.md).", exists=True)
+    url: str = option(..., "Address to which questions are posted, such as http://app/ask.")
+    every: str = option("1h", "Interval between two asks of one question: 15m, 1h, 1d.")
+    once: bool = flag("--once", "Ask each question once, then end.")
+    service: str | None = service_option()
+    json_output: bool = json_flag()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,35 +202,23 @@ class GateOptions(AskOptions):
     undecided. Live versions are compared by `ragmonitor rollout`.
     """
 
-    goldens: Annotated[
-        str,
-        typer.Argument(metavar="GOLDENS", help="A file of golden questions to ask the release."),
-    ]
-    baseline: Annotated[
-        str, typer.Option(help="The file that --save wrote of the release before.")
-    ] = ""
-    url: Annotated[str | None, typer.Option(help="Ask this address by POST.")] = None
-    callable: Annotated[
-        str | None, typer.Option(metavar="MODULE:FUNCTION", help="Ask this function.")
-    ] = None
-    max_drop: Annotated[
-        float, typer.Option(min=0.0, help="Treat a drop of up to this much as equivalent.")
-    ] = 0.02
-    save: Annotated[
-        Path | None, typer.Option(help="Write the scores to this file, as a later baseline.")
-    ] = None
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML.")] = None
-    markdown: Annotated[
-        Path | None,
-        typer.Option(help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."),
-    ] = None
-    judge: Annotated[
-        str | None, typer.Option(help="Judge model (default: the built-in judge, free).")
-    ] = None
-    budget_usd: BudgetUsdOption = None
-    budget_tokens: BudgetTokensOption = None
-    signal: Annotated[str, typer.Option(help="Name of a score (default: correctness).")] = ""
-    json_output: JsonOption = False
+    goldens: str = argument(
+        ..., "A file of golden questions to ask the release.", metavar="GOLDENS"
+    )
+    baseline: str = option("", "The file that --save wrote of the release before.")
+    url: str | None = option(None, "Ask this address by POST.")
+    callable: str | None = option(None, "Ask this function.", metavar="MODULE:FUNCTION")
+    max_drop: float = option(0.02, "Treat a drop of up to this much as equivalent.", min=0.0)
+    save: Path | None = option(None, "Write the scores to this file, as a later baseline.")
+    junit: Path | None = option(None, "Write JUnit XML.")
+    markdown: Path | None = option(
+        None, "Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do."
+    )
+    judge: str | None = option(None, "Judge model (default: the built-in judge, free).")
+    budget_usd: float | None = budget_usd_option()
+    budget_tokens: int | None = budget_tokens_option()
+    signal: str = option("", "Name of a score (default: correctness).")
+    json_output: bool = json_flag()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,45 +229,29 @@ class RulesOptions:
     with its place on the runbook.
     """
 
-    service: Annotated[
-        list[str] | None,
-        typer.Option(help="Service name. Default: every service that is scraped. Repeatable."),
-    ] = None
-    fleet: Annotated[
-        bool, typer.Option("--fleet", help="Add the alert on workers that score from a stream.")
-    ] = False
-    receive: Annotated[
-        bool, typer.Option("--receive", help="Add the alert on `ragmonitor receive`.")
-    ] = False
-    without: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Leave this alert out. Repeatable."),
-    ] = None
-    severity: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OURS=YOURS",
-            help="Rename a severity (critical, warning, info): critical=page. Repeatable.",
-        ),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Add a label to every alert. Repeatable."),
-    ] = None
-    language: LanguageOption = "en"
-    runbook_url: Annotated[
-        str | None,
-        typer.Option(help="Address of the published runbook (default: docs/runbook.md)."),
-    ] = None
-    dashboard_url: Annotated[
-        str | None,
-        typer.Option(help="Address of Grafana (default: http://127.0.0.1:3000)."),
-    ] = None
-    form: Annotated[
-        Literal["prometheus", "kubernetes"],
-        typer.Option("--format", help="A rule file, or a PrometheusRule for the operator."),
-    ] = "prometheus"
-    output: OutputOption = None
+    service: list[str] | None = option(
+        None, "Service name. Default: every service that is scraped. Repeatable."
+    )
+    fleet: bool = flag("--fleet", "Add the alert on workers that score from a stream.")
+    receive: bool = flag("--receive", "Add the alert on `ragmonitor receive`.")
+    without: list[str] | None = option(None, "Leave this alert out. Repeatable.", metavar="NAME")
+    severity: list[str] | None = option(
+        None,
+        "Rename a severity (critical, warning, info): critical=page. Repeatable.",
+        metavar="OURS=YOURS",
+    )
+    label: list[str] | None = option(
+        None, "Add a label to every alert. Repeatable.", metavar="NAME=VALUE"
+    )
+    language: Literal["en", "zh"] = language_option()
+    runbook_url: str | None = option(
+        None, "Address of the published runbook (default: docs/runbook.md)."
+    )
+    dashboard_url: str | None = option(None, "Address of Grafana (default: http://127.0.0.1:3000).")
+    form: Literal["prometheus", "kubernetes"] = option(
+        "prometheus", "A rule file, or a PrometheusRule for the operator.", "--format"
+    )
+    output: Path | None = output_option()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,14 +264,11 @@ class SampleOptions:
     judge's verdict is in the column `sealed`, which people cannot read and `labels rate` can.
     """
 
-    reports: Annotated[
-        Path,
-        typer.Argument(help="JSON lines that a monitor wrote (exporter jsonl:FILE), with texts."),
-    ]
-    count: CountOption = 100
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The CSV to write; it must not exist yet.")
-    ]
+    reports: Path = argument(
+        ..., "JSON lines that a monitor wrote (exporter jsonl:FILE), with texts."
+    )
+    count: int = count_option(100)
+    output: Path = option(..., "The CSV to write; it must not exist yet.", "--output", "-o")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,15 +280,11 @@ class RateOptions:
     are too few labels for a corrected rate (100, and some of each kind).
     """
 
-    labels: Annotated[
-        list[Path], typer.Argument(help="CSV files that people have filled in, of one judge.")
-    ]
-    json_output: JsonOption = False
+    labels: list[Path] = argument(..., "CSV files that people have filled in, of one judge.")
+    json_output: bool = json_flag()
 
 
 # --- a running monitor --------------------------------------------------------------------------
-
-AddressOption = Annotated[str | None, typer.Option(metavar="ADDRESS", help=ADDRESS_HELP)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,15 +295,9 @@ class StatusOptions:
     alarm is active or answers are not accounted for; 2 if nobody answers at the address.
     """
 
-    address: AddressOption = None
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch",
-            help="Refresh every two seconds and print new answers, until Ctrl-C.",
-        ),
-    ] = False
-    json_output: JsonOption = False
+    address: str | None = address_option()
+    watch: bool = flag("--watch", "Refresh every two seconds and print new answers, until Ctrl-C.")
+    json_output: bool = json_flag()
 
     def __post_init__(self) -> None:
         if self.watch and self.json_output:
@@ -374,7 +313,7 @@ class McpOptions:
     and change nothing. Texts follow the monitor's setting `content`.
     """
 
-    address: AddressOption = None
+    address: str | None = address_option()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,16 +325,13 @@ class IncidentOptions:
     a running monitor. Exit code 1 if there is none.
     """
 
-    id: Annotated[
-        str,
-        typer.Argument(
-            metavar="[ID]", help="Incident to print; `latest` is the newest. Default: list all."
-        ),
-    ] = ""
-    address: AddressOption = None
-    output: OutputOption = None
-    language: LanguageOption = "en"
-    json_output: JsonOption = False
+    id: str = argument(
+        "", "Incident to print; `latest` is the newest. Default: list all.", metavar="[ID]"
+    )
+    address: str | None = address_option()
+    output: Path | None = output_option()
+    language: Literal["en", "zh"] = language_option()
+    json_output: bool = json_flag()
 
     def __post_init__(self) -> None:
         if self.output is not None and not self.id:
@@ -410,27 +346,21 @@ class RolloutOptions:
     versions have to answer at the same time, and to share a `state`.
     """
 
-    service: Annotated[str, typer.Option(help="The monitored application.")]
-    candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")]
-    baseline: Annotated[str, typer.Option(help="The version that it is compared with.")]
-    max_worse: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            help="Treat a rise of up to this much as equivalent: 0.02 is two percentage points.",
-        ),
-    ] = 0.02
-    signal: Annotated[str, typer.Option(help="hallucination, refusal, or a score's name.")] = (
-        "hallucination"
+    service: str = option(..., "The monitored application.")
+    candidate: str = option(..., "The version that may be rolled out.")
+    baseline: str = option(..., "The version that it is compared with.")
+    max_worse: float = option(
+        0.02,
+        "Treat a rise of up to this much as equivalent: 0.02 is two percentage points.",
+        min=0.0,
     )
-    by: Annotated[
-        str, typer.Option(help="What versions are compared by: one of the setting compare_by.")
-    ] = "service_version"
-    timeout: Annotated[
-        str, typer.Option(help="How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
-    ] = "30m"
-    address: AddressOption = None
-    json_output: JsonOption = False
+    signal: str = option("hallucination", "hallucination, refusal, or a score's name.")
+    by: str = option(
+        "service_version", "What versions are compared by: one of the setting compare_by."
+    )
+    timeout: str = option("30m", "How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
+    address: str | None = address_option()
+    json_output: bool = json_flag()
 
 
 # --- services -----------------------------------------------------------------------------------
@@ -445,19 +375,15 @@ class WorkerOptions:
     SIGTERM ends it in order.
     """
 
-    send_to: Annotated[
-        str | None,
-        typer.Option(
-            help="Where applications send their answers: redis://host:6379/0, or "
-            "unix:/run/ragmonitor.sock (default: from settings). Put an address with a password "
-            "into RAGMONITOR_SEND_TO: others on this machine can see arguments."
-        ),
-    ] = None
-    service: ServiceOption = None
-    drain: Annotated[
-        bool, typer.Option("--drain", help="End when nothing is left on the stream.")
-    ] = False
-    descriptor: Annotated[int | None, typer.Option(hidden=True)] = None
+    send_to: str | None = option(
+        None,
+        "Where applications send their answers: redis://host:6379/0, or "
+        "unix:/run/ragmonitor.sock (default: from settings). Put an address with a password "
+        "into RAGMONITOR_SEND_TO: others on this machine can see arguments.",
+    )
+    service: str | None = service_option()
+    drain: bool = flag("--drain", "End when nothing is left on the stream.")
+    descriptor: int | None = option(None, "", hidden=True)
     """File descriptor of the socket to the parent process, the monitor."""
 
 
@@ -470,22 +396,17 @@ class ReceiveOptions:
     say. Ctrl-C or SIGTERM ends it in order. docs/receive.md says how applications are set up.
     """
 
-    service: ServiceOption = None
-    host: Annotated[
-        str,
-        typer.Option(help="Address to listen on; an address beyond loopback needs a token."),
-    ] = "127.0.0.1"
-    http_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of OTLP over HTTP (0 = any free port).")
-    ] = 4318
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            help="Also read spans from this topic: kafka://broker:9092/otlp_spans. Put an address "
-            "with a password into RAGMONITOR_RECEIVE__KAFKA.",
-        ),
-    ] = None
+    service: str | None = service_option()
+    host: str = option(
+        "127.0.0.1", "Address to listen on; an address beyond loopback needs a token."
+    )
+    http_port: int = option(4318, "Port of OTLP over HTTP (0 = any free port).", min=0, max=65535)
+    source: str | None = option(
+        None,
+        "Also read spans from this topic: kafka://broker:9092/otlp_spans. Put an address "
+        "with a password into RAGMONITOR_RECEIVE__KAFKA.",
+        "--from",
+    )
 
 
 # --- golden questions ---------------------------------------------------------------------------
@@ -501,27 +422,20 @@ class GenerateOptions:
     on and pays nothing twice. The budget is for all runs with one output together.
     """
 
-    documents: Annotated[
-        Path,
-        typer.Argument(metavar="DOCS", help="A file or folder of Markdown or text."),
-    ]
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The golden questions: JSON lines, or a .csv for spreadsheets. What stands "
-            "in it stays; paid replies stand in FILE.replies beside it.",
-        ),
-    ]
-    judge: Annotated[
-        str, typer.Option(help="Who writes and checks: a litellm model, openai/gpt-4o-mini.")
-    ]
-    count: CountOption = 100
-    budget_usd: BudgetUsdOption = None
-    budget_tokens: BudgetTokensOption = None
-    api_base: ApiBaseOption = None
-    json_output: JsonOption = False
+    documents: Path = argument(..., "A file or folder of Markdown or text.", metavar="DOCS")
+    output: Path = option(
+        ...,
+        "The golden questions: JSON lines, or a .csv for spreadsheets. What stands "
+        "in it stays; paid replies stand in FILE.replies beside it.",
+        "--output",
+        "-o",
+    )
+    judge: str = option(..., "Who writes and checks: a litellm model, openai/gpt-4o-mini.")
+    count: int = count_option(100)
+    budget_usd: float | None = budget_usd_option()
+    budget_tokens: int | None = budget_tokens_option()
+    api_base: str | None = api_base_option()
+    json_output: bool = json_flag()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -534,15 +448,11 @@ class MineOptions:
     Exit code 1 if there is none.
     """
 
-    reports: Annotated[
-        Path, typer.Argument(help="JSON lines that a monitor wrote (exporter jsonl:FILE).")
-    ]
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Golden questions, JSON lines or a .csv; candidates are added to what is there.",
-        ),
-    ]
-    count: CountOption = 50
+    reports: Path = argument(..., "JSON lines that a monitor wrote (exporter jsonl:FILE).")
+    output: Path = option(
+        ...,
+        "Golden questions, JSON lines or a .csv; candidates are added to what is there.",
+        "--output",
+        "-o",
+    )
+    count: int = count_option(50)

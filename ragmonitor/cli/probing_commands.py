@@ -11,8 +11,8 @@ from typing import Any, Final
 from ragmonitor.cli.options import AskOptions, ProbeOptions
 from ragmonitor.cli.services import served
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
-from ragmonitor.goldens import read_goldens
 from ragmonitor.goldens.asking import HttpAsk
+from ragmonitor.goldens.golden import read_goldens
 from ragmonitor.monitor import Monitor
 from ragmonitor.runtime.durations import duration_s
 from ragmonitor.runtime.errors import InputError
@@ -32,7 +32,10 @@ def run(options: ProbeOptions) -> int:
     """
     ask = http_ask(options, options.url)
     goldens = read_goldens(options.goldens)
-    with _monitor(options) as monitor:
+    server = Settings.load().server
+    server = server.model_copy(update={"enabled": server.enabled and not options.once})
+    export = ExportSettings(traces=False)
+    with Monitor(options.service, worker="thread", export=export, server=server) as monitor:
         if not options.once:
             say(served(monitor.start().settings))
         probe = monitor.probe(
@@ -58,7 +61,10 @@ def run(options: ProbeOptions) -> int:
     if options.json_output:
         print_json(results)
     else:
-        _say_figures(results)
+        asks = [f"{n} {outcome}" for outcome, n in results["asks"].items()]
+        say(", ".join(asks) or "nothing was asked")
+        for name, row in results["scores"].items():
+            say(f"{name} {row['mean']:.2f} ({row['lower']:.2f} to {row['upper']:.2f})")
     return FINE if results["asks"].get("answered") else SOMETHING_WRONG
 
 
@@ -109,16 +115,6 @@ def headers_of(lines: Any) -> dict[str, str]:
     return headers
 
 
-def _monitor(options: ProbeOptions) -> Monitor:
-    server = Settings.load().server
-    return Monitor(
-        options.service,
-        worker="thread",
-        export=ExportSettings(traces=False),
-        server=server.model_copy(update={"enabled": server.enabled and not options.once}),
-    )
-
-
 def figures(monitor: Monitor) -> dict[str, Any]:
     """Return the golden questions' gauges of the last hour as one object."""
     scores: dict[str, Any] = {}
@@ -132,11 +128,3 @@ def figures(monitor: Monitor) -> dict[str, Any]:
                 row = scores.setdefault(labels["evaluator"], {})
                 row[labels["bound"]] = round(value, 4)
     return results
-
-
-def _say_figures(results: dict[str, Any]) -> None:
-    say(
-        ", ".join(f"{n} {outcome}" for outcome, n in results["asks"].items()) or "nothing was asked"
-    )
-    for name, row in results["scores"].items():
-        say(f"{name} {row['mean']:.2f} ({row['lower']:.2f} to {row['upper']:.2f})")

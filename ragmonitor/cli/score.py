@@ -7,8 +7,7 @@ import contextlib
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -25,13 +24,12 @@ from ragmonitor.cli.terminal import (
     say,
     usage_text,
 )
-from ragmonitor.evaluators import register_embedding
+from ragmonitor.evaluators import by_reference, register_embedding
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.judges.kept_replies import KeptReplies, replies_of
 from ragmonitor.judges.provider import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE
-from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.scoring import Outcome, Scorer
+from ragmonitor.offline.scoring import Outcome, Scorer, scorer_of
 from ragmonitor.offline.shapes import Line, read_file
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.records import BUILTIN, Cause
@@ -43,17 +41,11 @@ from ragmonitor.sampling import RunBudget
 BAD_LINES_SHOWN: Final = 20
 RAGCHECKER: Final = "ragchecker_"
 """Before RAGChecker's own name of a score."""
+_NAMES: Final = [*by_reference.RAGCHECKER]
 GROUPS: Final = {
-    "overall_metrics": ("precision", "recall", "f1"),
-    "retriever_metrics": ("claim_recall", "context_precision"),
-    "generator_metrics": (
-        "context_utilization",
-        "noise_sensitivity_in_relevant",
-        "noise_sensitivity_in_irrelevant",
-        "hallucination",
-        "self_knowledge",
-        "faithfulness",
-    ),
+    "overall_metrics": _NAMES[:3],
+    "retriever_metrics": _NAMES[3:5],
+    "generator_metrics": _NAMES[5:],
 }
 """RAGChecker's, in its order."""
 
@@ -78,6 +70,8 @@ def load_plugins_and_embedding(options: ScoringOptions) -> None:
 def run(options: ScoreOptions) -> int:
     """Score the file and return the exit code.
 
+    It is 1 if a line was bad, an evaluator broke, or the judge answered nothing at all.
+
     Raises:
         RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
     """
@@ -89,10 +83,26 @@ def run(options: ScoreOptions) -> int:
     if not head:
         raise InputError(f"{options.file} holds no record: nothing was scored")
     asyncio.run(scorer.prepare())
-    scoring = Scoring(scorer, options)
-    scoring.run(chain(head, lines))
-    scoring.print_summary()
-    return scoring.exit_code
+    summary = Summary(judge=str(scorer.judge.identity))
+    with _output(options) as file:
+        try:
+            asyncio.run(_score(options, scorer, chain(head, lines), file, summary))
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            summary.is_interrupted = True
+    summary.usage = scorer.usage
+    summary.is_interrupted |= scorer.stopping.is_set()
+    if options.json_output and options.output is not None:
+        print_json(summary.as_json())
+    elif options.json_output:
+        say(json.dumps(summary.as_json(), ensure_ascii=False))
+    elif not options.quiet:
+        _print_tables(options, scorer, summary)
+    if summary.is_interrupted:
+        return INTERRUPTED
+    is_scored = any(row.scored for row in summary.evaluators.values())
+    has_failed = scorer.failed_readings and not is_scored
+    broken = summary.unscored(Cause.EVALUATOR_ERROR)
+    return SOMETHING_WRONG if summary.bad_lines or broken or has_failed else FINE
 
 
 def scorer_for(options: ScoringOptions) -> Scorer:
@@ -125,116 +135,77 @@ def _replies(options: ScoreOptions) -> KeptReplies | None:
     return replies_of(output) if output and is_kept and options.judge != BUILTIN else None
 
 
-@dataclass(slots=True)
-class Scoring:
-    """One run: writes its lines, sums them up, and ends it."""
+@contextlib.contextmanager
+def _output(options: ScoreOptions) -> Iterator[BinaryIO]:
+    """Open what the lines go to. Raises `InputError`: it cannot be written, or is the input."""
+    path = options.output
+    if path is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if options.file != "-" and path.exists() and path.samefile(options.file):
+        raise InputError(f"{path} is the input; name another file with -o")
+    with file_errors(path), open(path, "wb", opener=owners_alone) as file:
+        yield cast("BinaryIO", file)
 
-    scorer: Scorer
-    options: ScoreOptions
-    summary: Summary = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.summary = Summary(judge=str(self.scorer.judge.identity))
+async def _score(
+    options: ScoreOptions, scorer: Scorer, lines: Iterator[Line], file: BinaryIO, summary: Summary
+) -> None:
+    """Score the lines. Ctrl-C ends it after what is in flight; a second one at once.
 
-    def run(self, lines: Iterator[Line]) -> None:
-        """Score the lines. Ctrl-C ends it after what is in flight; a second one at once.
+    At the end, however it comes, the output can be read.
+    """
 
-        At the end, however it comes, the output can be read.
+    def text() -> str:
+        done = f"scoring {summary.lines} answers"
+        return done if scorer.budget is None else f"{done}, {usage_text(scorer.usage)}"
 
-        Raises:
-            InputError: The output cannot be written, or is the input.
-        """
-        path = self.options.output
-        if path is None:
-            self._run(lines, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-            return
-        if self.options.file != "-" and path.exists() and path.samefile(self.options.file):
-            raise InputError(f"{path} is the input; name another file with -o")
-        with file_errors(path), open(path, "wb", opener=owners_alone) as file:
-            self._run(lines, cast("BinaryIO", file))
+    output = file_class(options.output)(file, scorer)
+    is_piped = options.file == "-"
+    # A bar between lines of output on one terminal would be read by nobody.
+    is_bare = options.quiet or (options.output is None and sys.stdout.isatty())
+    # Nothing but Python's own way ends a read of standard input.
+    interruption = contextlib.nullcontext() if is_piped else interruptible(scorer.stopping)
+    try:
+        with progress(text, quiet=is_bare) as advance, interruption:
+            async with contextlib.aclosing(scorer.outcomes(lines)) as outcomes:
+                async for outcome in outcomes:
+                    output.write(outcome)
+                    if is_piped:  # the next line may be long in coming
+                        file.flush()
+                    summary.add(outcome.report)
+                    is_shown = summary.bad_lines <= BAD_LINES_SHOWN and not options.quiet
+                    if outcome.report is None and is_shown:
+                        say(f"line {outcome.line.number}: {outcome.line.error}")
+                    advance()
+    finally:
+        output.finish(summary.evaluators.values())
+        await scorer.close()
 
-    def _run(self, lines: Iterator[Line], file: BinaryIO) -> None:
-        # A bar between lines of output on one terminal would be read by nobody.
-        is_bare = self.options.quiet or (self.options.output is None and sys.stdout.isatty())
-        try:
-            with progress(self._progress_text, quiet=is_bare) as advance:
-                asyncio.run(self._score(lines, file, advance))
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            self.summary.is_interrupted = True
-        self.summary.usage = self.scorer.usage
-        self.summary.is_interrupted |= self.scorer.stopping.is_set()
 
-    async def _score(
-        self, lines: Iterator[Line], file: BinaryIO, advance: Callable[[], None]
-    ) -> None:
-        output = file_class(self.options.output)(file, self.scorer)
-        is_piped = self.options.file == "-"
-        # Nothing but Python's own way ends a read of standard input.
-        interruption = contextlib.nullcontext() if is_piped else interruptible(self.scorer.stopping)
-        try:
-            with interruption:
-                async with contextlib.aclosing(self.scorer.outcomes(lines)) as outcomes:
-                    async for outcome in outcomes:
-                        output.write(outcome)
-                        if is_piped:  # the next line may be long in coming
-                            file.flush()
-                        self.summary.add(outcome)
-                        is_shown = self.summary.bad_lines <= BAD_LINES_SHOWN
-                        if outcome.report is None and is_shown and not self.options.quiet:
-                            say(f"line {outcome.line.number}: {outcome.line.error}")
-                        advance()
-        finally:
-            output.finish(self.summary.evaluators.values())
-            await self.scorer.close()
-
-    def _progress_text(self) -> str:
-        done = f"scoring {self.summary.lines} answers"
-        return done if self.scorer.budget is None else f"{done}, {usage_text(self.scorer.usage)}"
-
-    @property
-    def exit_code(self) -> int:
-        """1 if a line was bad, an evaluator broke, or the judge answered nothing at all."""
-        if self.summary.is_interrupted:
-            return INTERRUPTED
-        broken = self.summary.unscored(Cause.EVALUATOR_ERROR)
-        is_scored = any(row.scored for row in self.summary.evaluators.values())
-        all_failed = self.scorer.failed_readings and not is_scored
-        return SOMETHING_WRONG if self.summary.bad_lines or broken or all_failed else FINE
-
-    def print_summary(self) -> None:
-        """Show the summary."""
-        if self.options.json_output and self.options.output is not None:
-            print_json(self.summary.as_json())
-        elif self.options.json_output:
-            say(json.dumps(self.summary.as_json(), ensure_ascii=False))
-        elif not self.options.quiet:
-            self._print_tables()
-
-    def _print_tables(self) -> None:
-        summary = self.summary
-        columns: tuple[str, ...] = ("evaluator", "scored", "not scored", "mean", "95 % interval")
-        rows = map(_cells, summary.evaluators.values())
-        print_table(columns, rows, texts=["not scored"], err=True)
-        if counts := summary.bottlenecks:
-            shares = [
-                (name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
-                for name, n in counts.most_common()
-            ]
-            print_table(
-                ("work on", "answers", "share", "advice"), shares, texts=["advice"], err=True
-            )
-        say(
-            f"{summary.lines} {'line' if summary.lines == 1 else 'lines'}, {summary.bad_lines} bad"
-            f"; judge {summary.judge}"
-            + (f"; {hits} read before" if (hits := summary.usage.cache_hits) else "")
-            + (f"; written to {self.options.output}" if self.options.output else "")
-        )
-        if self.scorer.budget is not None:
-            say(cost_text(self.scorer, self.scorer.budget))
-        if summary.is_interrupted or summary.unscored(Cause.OVER_BUDGET):
-            end = "interrupted" if summary.is_interrupted else "the budget is spent"
-            say(f"{end}; the same command goes on from here" if _replies(self.options) else end)
+def _print_tables(options: ScoreOptions, scorer: Scorer, summary: Summary) -> None:
+    columns: tuple[str, ...] = ("evaluator", "scored", "not scored", "mean", "95 % interval")
+    rows = map(_cells, summary.evaluators.values())
+    print_table(columns, rows, texts=["not scored"], err=True)
+    if counts := summary.bottlenecks:
+        shares = [
+            (name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
+            for name, n in counts.most_common()
+        ]
+        columns = ("work on", "answers", "share", "advice")
+        print_table(columns, shares, texts=["advice"], err=True)
+    say(
+        f"{summary.lines} {'line' if summary.lines == 1 else 'lines'}, {summary.bad_lines} bad"
+        f"; judge {summary.judge}"
+        + (f"; {hits} read before" if (hits := summary.usage.cache_hits) else "")
+        + (f"; written to {options.output}" if options.output else "")
+    )
+    if scorer.budget is not None:
+        say(cost_text(scorer, scorer.budget))
+    if summary.is_interrupted or summary.unscored(Cause.OVER_BUDGET):
+        end = "interrupted" if summary.is_interrupted else "the budget is spent"
+        say(f"{end}; the same command goes on from here" if _replies(options) else end)
 
 
 def _cells(row: EvaluatorSummary) -> tuple[str, ...]:
@@ -252,7 +223,7 @@ def _cells(row: EvaluatorSummary) -> tuple[str, ...]:
 def cost_text(scorer: Scorer, budget: RunBudget) -> str:
     """Return what the judge cost, for people."""
     return f"judge: {usage_text(scorer.usage)}; budget {budget.capacity:g} {budget.unit}" + (
-        ", spent" if scorer.run_budget.is_spent else ""
+        ", spent" if budget.is_spent else ""
     )
 
 

@@ -143,13 +143,11 @@ def interruptible(stopping: Event) -> Iterator[None]:
             say("interrupted: replies under way are waited for; Ctrl-C again to give them up")
         stopping.set()
 
-    is_set = False
     # On Windows, and beside the main thread, there is no such way: Python's own stays.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, interrupt)
-        is_set = True
     try:
         yield
     finally:
-        if is_set:
+        with suppress(NotImplementedError):
             loop.remove_signal_handler(signal.SIGINT)

@@ -7,7 +7,7 @@ import fnmatch
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.runtime.guard import ends_the_task, record_error
-from ragmonitor.runtime.protocols import Asker, AskingEvaluator, Evaluator, Judge
+from ragmonitor.runtime.protocols import AskingEvaluator, Evaluator, Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +52,19 @@ class Entry:
     """Says in words what a score rests on; what spans and events carry as explanation."""
     waits: bool = False
     """It waits for a network: where an event loop runs, it is called on a thread."""
+    asks: bool = field(init=False)
+    """It is an `AskingEvaluator`: it asks the judge something, which costs a call."""
+
+    def __post_init__(self) -> None:
+        """See whether it asks: once, and not for each answer."""
+        function = self.evaluator
+        asks = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
+        object.__setattr__(self, "asks", asks)
 
     @property
     def identity(self) -> str:
         """Return `name@version`."""
         return f"{self.name}@{self.version}"
-
-    @property
-    def asks(self) -> bool:
-        """Whether it is an `AskingEvaluator`: it asks the judge something, which costs a call."""
-        function = self.evaluator
-        return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
 class Table:
@@ -222,13 +224,20 @@ async def evaluate_asking(
     usage = JudgeUsage()
     for entry in entries:
         asker = as_judge(judge).asker(interaction, assessment) if entry.asks else None
-        if asker is not None:
-            evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
-            usage += asker.usage
-        elif entry.waits:
-            evaluations.append(await apart(_one, entry, interaction, assessment))
-        else:
-            evaluations.append(_one(entry, interaction, assessment))
+        if asker is None:
+            if entry.waits:
+                evaluations.append(await apart(_one, entry, interaction, assessment))
+            else:
+                evaluations.append(_one(entry, interaction, assessment))
+            continue
+        try:
+            _check_needs(entry, interaction)
+            function: Any = entry.evaluator
+            value = await asyncio.wait_for(function(interaction, assessment, asker), within_s)
+            evaluations.append(_scored(entry, assessment, asker.identity, value))
+        except BaseException as error:  # noqa: BLE001 - an evaluator is anybody's code
+            evaluations.append(_failed(entry, asker.identity, error))
+        usage += asker.usage
     return tuple(evaluations), usage
 
 
@@ -257,33 +266,21 @@ def unscorable(interaction: Interaction) -> Cause | None:
 
 def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Evaluation:
     try:
-        _check_needs(entry, interaction, can_ask=False)
+        _check_needs(entry, interaction)
+        if entry.asks:
+            raise NotScorableError(Cause.NOT_ASKED)
         function: Any = entry.evaluator
         return _scored(entry, assessment, assessment.judge, function(interaction, assessment))
     except BaseException as error:  # noqa: BLE001 - an evaluator is anybody's code
         return _failed(entry, assessment.judge, error)
 
 
-async def _asked(
-    entry: Entry, interaction: Interaction, assessment: Assessment, asker: Asker, within_s: float
-) -> Evaluation:
-    try:
-        _check_needs(entry, interaction, can_ask=True)
-        function: Any = entry.evaluator
-        value = await asyncio.wait_for(function(interaction, assessment, asker), within_s)
-        return _scored(entry, assessment, asker.identity, value)
-    except BaseException as error:  # noqa: BLE001 - an evaluator is anybody's code
-        return _failed(entry, asker.identity, error)
-
-
-def _check_needs(entry: Entry, interaction: Interaction, *, can_ask: bool) -> None:
+def _check_needs(entry: Entry, interaction: Interaction) -> None:
     """Raise `NotScorableError` if the evaluator lacks something that it needs for a score."""
     if entry.needs_reference and not interaction.reference.strip():
         raise NotScorableError(Cause.NO_REFERENCE)
     if entry.needs_context and not interaction.chunks:
         raise NotScorableError(Cause.NO_CONTEXT)
-    if entry.asks and not can_ask:
-        raise NotScorableError(Cause.NOT_ASKED)
     if entry.needs_query and not interaction.query.strip():
         raise NotScorableError(Cause.NO_QUERY)
 

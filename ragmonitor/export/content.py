@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ragmonitor.records import REASONS, SentenceVerdict, Verdict, error_type
+from ragmonitor.records import REASONS, Chunk, SentenceVerdict, Verdict, error_type
 from ragmonitor.runtime.printable import encodable
 
 Content = Literal["all", "hashed", "none"]
@@ -66,10 +66,8 @@ class ContentPolicy:
         """Return an error `TypeName: message`: the type always, messages quote prompts."""
         if self.content == "all" or not error:
             return error
-        kind = error_type(error)
-        message = (error.partition(":")[2] if kind else error).strip()
-        shown = error_kind(error)
-        return f"{shown}: {self.text(message)}" if self.shows and message else shown
+        kind, message = error_kind(error), error_message(error)
+        return f"{kind}: {self.text(message)}" if self.shows and message else kind
 
     def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
         """Return a chunk's metadata with what stands for its texts; keys and numbers stay."""
@@ -111,6 +109,17 @@ def iso_time(time_ns: int) -> str:
 def error_kind(error: str) -> str:
     """Return the type of an error, or what stands for one that does not say its own."""
     return (error_type(error) or UNTYPED_ERROR) if error else ""
+
+
+def error_message(error: str) -> str:
+    """Return an error without its type."""
+    return (error.partition(":")[2] if error_type(error) else error).strip()
+
+
+def finite_score(chunk: Chunk) -> float | None:
+    """Return a chunk's score; None: it has none, or one that JSON cannot hold."""
+    score = chunk.score
+    return None if score is None or not math.isfinite(score) else float(score)
 
 
 def size_bytes(text: str) -> int:

@@ -8,6 +8,7 @@ import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from prometheus_client.metrics_core import Metric
@@ -29,34 +30,6 @@ MAX_LABEL_VALUES = 100
 MAX_LABEL_LENGTH = 120
 
 
-class Labels:
-    """Keeps the values of each label readable and few: a series lives for as long as its process.
-
-    Every value of every label passes here, wherever it comes from (see `Instruments`).
-    """
-
-    def __init__(self) -> None:
-        self._seen: defaultdict[str, set[str]] = defaultdict(set)
-
-    def value(self, label: str, value: object) -> str:
-        """Return the value, cleaned, or `other` if this label has had too many different ones.
-
-        Args:
-            label: Its name.
-            value: Usually text; of anything else its `str`.
-        """
-        seen = self._seen[label]
-        if isinstance(value, str) and value in seen:  # only clean ones are there
-            return value
-        clean = cleaned(value)
-        if clean in seen:
-            return clean
-        if len(seen) >= MAX_LABEL_VALUES:
-            return OTHER
-        seen.add(clean)
-        return clean
-
-
 def cleaned(value: object) -> str:
     """Return text that fits into a label: of bounded length, and without control characters.
 
@@ -65,17 +38,14 @@ def cleaned(value: object) -> str:
     return printable(str(value)[:MAX_LABEL_LENGTH])
 
 
+@dataclass(slots=True)
 class _Histogram:
     """One histogram. Only one thread observes; any may read meanwhile."""
 
-    __slots__ = ("bounds", "counts", "exemplars", "total")
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0.0] * (len(bounds) + 1)
-        self.exemplars: dict[int, Exemplar] = {}
-        """The newest of each bucket."""
-        self.total = 0.0
+    counts: list[float]
+    total: float = 0.0
+    exemplars: dict[int, Exemplar] = field(default_factory=dict)
+    """The newest of each bucket."""
 
 
 class Instruments(Collector):
@@ -84,7 +54,8 @@ class Instruments(Collector):
     def __init__(self, service: str) -> None:
         """Begin at zero; `service` is the first label's value in every series."""
         self._service = service
-        self._labels = Labels()
+        self._seen: defaultdict[str, set[str]] = defaultdict(set)
+        """The values of each label: a series lives for as long as its process."""
         self._lock = threading.Lock()
         self._numbers: dict[str, dict[Values, float]] = {name: {} for name in metrics.TABLE}
         self._histograms: dict[str, dict[Values, _Histogram]] = {name: {} for name in metrics.TABLE}
@@ -97,13 +68,6 @@ class Instruments(Collector):
         values = self._values(name, labels, numbers)
         with self._lock:
             numbers[values] = numbers.get(values, 0.0) + n
-
-    def count_to(self, total: float, name: str, *labels: object) -> None:
-        """Count what a total has grown by since it was given last; it never falls."""
-        more = total - self._totals.get((name, labels), 0.0)
-        self.count(name, *labels, n=max(0.0, more))
-        if more > 0:
-            self._totals[name, labels] = total
 
     def set(self, value: float, name: str, *labels: object) -> None:
         """Show a value until it is removed."""
@@ -126,7 +90,9 @@ class Instruments(Collector):
             with shielded("metrics"):
                 for name, labels, value in group:
                     if metrics.TABLE[name].kind == "counter":
-                        self.count_to(value, name, *labels)
+                        known = self._totals.get((name, labels), 0.0)
+                        self.count(name, *labels, n=max(0.0, value - known))
+                        self._totals[name, labels] = max(value, known)
                     else:
                         self.set(value, name, *labels)
                         shown.add((name, self._values(name, labels, self._numbers[name])))
@@ -140,12 +106,12 @@ class Instruments(Collector):
         """Take an amount into a histogram; what is no number is left out."""
         if math.isnan(amount):
             return
-        histograms = self._histograms[name]
+        histograms, bounds = self._histograms[name], metrics.TABLE[name].buckets
         values = self._values(name, labels, histograms)
         histogram = histograms.get(values)
         if histogram is None:
-            histogram = histograms[values] = _Histogram(metrics.TABLE[name].buckets)
-        place = bisect_left(histogram.bounds, amount)
+            histogram = histograms[values] = _Histogram([0.0] * (len(bounds) + 1))
+        place = bisect_left(bounds, amount)
         histogram.total += amount
         histogram.counts[place] += 1.0
         if exemplar:
@@ -162,7 +128,7 @@ class Instruments(Collector):
             for values, histogram in list(self._histograms[row.name].items()):
                 labels = dict(zip(names, values, strict=True))
                 counts = list(accumulate(histogram.counts))
-                for n, bound in enumerate((*histogram.bounds, math.inf)):
+                for n, bound in enumerate((*row.buckets, math.inf)):
                     end: str = floatToGoString(bound)  # type: ignore[no-untyped-call]
                     limits = labels | {"le": end}
                     exemplar = histogram.exemplars.get(n)
@@ -176,7 +142,17 @@ class Instruments(Collector):
         if given in known:  # as nearly always
             return given  # type: ignore[return-value]
         names = ("service", *metrics.TABLE[name].labels)
-        return tuple(self._labels.value(*each) for each in zip(names, given, strict=True))
+        return tuple(self._label(*each) for each in zip(names, given, strict=True))
+
+    def _label(self, name: str, value: object) -> str:
+        """Return a label's value, cleaned, or `other` if it has had too many different ones."""
+        seen, clean = self._seen[name], cleaned(value)
+        if clean in seen:
+            return clean
+        if len(seen) >= MAX_LABEL_VALUES:
+            return OTHER
+        seen.add(clean)
+        return clean
 
 
 def families() -> Iterator[Metric]:

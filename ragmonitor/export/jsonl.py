@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
 import os
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.export.content import PROCESS_KEY, ContentPolicy, compact_json, iso_time
+from ragmonitor.export.content import (
+    PROCESS_KEY,
+    ContentPolicy,
+    compact_json,
+    finite_score,
+    iso_time,
+)
 from ragmonitor.records import (
-    Chunk,
     Evaluation,
     Interaction,
     Report,
@@ -99,14 +103,12 @@ def _context(interaction: Interaction, shown: ContentPolicy) -> dict[str, Any]:
         "finish_reason": calls[-1].finish_reason if calls else "",
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
-        "chunks": [_chunk(chunk, shown) for chunk in interaction.chunks],
+        "chunks": [
+            {"id": each.id, "source": shown.text(each.source), "score": finite_score(each)}
+            for each in interaction.chunks
+        ],
     }
     return {name: value for name, value in context.items() if value not in ("", None, [], {})}
-
-
-def _chunk(chunk: Chunk, shown: ContentPolicy) -> dict[str, Any]:
-    score = chunk.score if chunk.score is not None and math.isfinite(chunk.score) else None
-    return {"id": chunk.id, "source": shown.text(chunk.source), "score": score}
 
 
 def _outcome(evaluation: Evaluation, shown: ContentPolicy) -> dict[str, Any]:

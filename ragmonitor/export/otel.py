@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from ragmonitor.export import otel_environment as environment
@@ -121,51 +121,46 @@ class OtelExporter:
         self._events.close()
 
     def _root(self, interaction: Interaction, reports: Sequence[Report]) -> OutgoingSpan:
-        error = interaction.error if interaction.status == "error" else ""
-        return OutgoingSpan(
-            name=f"{names.GENAI_OPERATION_WORKFLOW} {interaction.name}".rstrip(),
-            started_ns=interaction.started_ns,
-            ended_ns=max(interaction.started_ns, interaction.ended_ns),
-            attributes=lambda: span_attributes.root_attributes(
-                interaction,
-                reports,
-                self._policy,
-                cost_usd=self._cost_usd(interaction),
-                version=self._version,
-            ),
-            error=self._description(error),
-            exception=self._exception(error),
-            children=self._steps(interaction),
+        attributes = partial(
+            span_attributes.root_attributes,
+            interaction,
+            reports,
+            self._policy,
+            cost_usd=self._cost_usd(interaction),
+            version=self._version,
         )
+        name = f"{names.GENAI_OPERATION_WORKFLOW} {interaction.name}"
+        error = interaction.error if interaction.status == "error" else ""
+        return self._span(name, interaction, attributes, error, self._steps(interaction))
 
     def _steps(self, interaction: Interaction) -> Iterator[OutgoingSpan]:
         for retrieval in interaction.retrievals:
             name = f"{names.GENAI_OPERATION_RETRIEVAL} {retrieval.name}"
-            attributes = partial(span_attributes.retrieval_attributes, retrieval)
-            yield self._step(name, retrieval, attributes)
-        for generation in interaction.generations:
-            name = f"{names.GENAI_OPERATION_CHAT} {generation.model}"
-            attributes = partial(span_attributes.generation_attributes, generation)
-            yield self._step(name, generation, attributes)
+            found = partial(span_attributes.retrieval_attributes, retrieval, self._policy)
+            yield self._span(name, retrieval, found, retrieval.error)
+        for call in interaction.generations:
+            name = f"{names.GENAI_OPERATION_CHAT} {call.model}"
+            made = partial(span_attributes.generation_attributes, call, self._policy)
+            yield self._span(name, call, made, call.error)
 
-    def _step(
-        self, name: str, step: Retrieval | Generation, attributes: Callable[..., Attributes]
+    def _span(
+        self,
+        name: str,
+        step: Interaction | Retrieval | Generation,
+        attributes: Callable[[], Attributes],
+        error: str,
+        children: Iterable[OutgoingSpan] = (),
     ) -> OutgoingSpan:
         return OutgoingSpan(
             name=name.rstrip(),
-            is_call=True,
+            is_call=not isinstance(step, Interaction),
             started_ns=step.started_ns,
             ended_ns=max(step.started_ns, step.ended_ns),
-            attributes=lambda: attributes(self._policy),
-            error=self._description(step.error),
-            exception=self._exception(step.error),
+            attributes=attributes,
+            error=clipped(self._policy.error(error), MAX_EXPLANATION_BYTES),
+            exception=span_attributes.exception_attributes(error, self._policy) if error else None,
+            children=children,
         )
-
-    def _description(self, error: str) -> str:
-        return clipped(self._policy.error(error), MAX_EXPLANATION_BYTES)
-
-    def _exception(self, error: str) -> Attributes | None:
-        return span_attributes.exception_attributes(error, self._policy) if error else None
 
     def _emit_carrier(self, reports: Sequence[Report], target: SpanReference) -> None:
         emitter = self._traces.find()

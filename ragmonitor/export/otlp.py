@@ -1,45 +1,23 @@
 """Our own sender of spans and log events, for applications that have set no provider.
 
-It makes OTLP's messages at once, and posts them in batches over HTTP. OpenTelemetry's SDK takes
-three times as long for the same: it checks, copies and locks what many threads may change.
+It writes OTLP's messages as the bytes of protobuf at once, and posts them in batches over HTTP.
+OpenTelemetry's SDK takes three times as long for the same: it checks, copies and locks what many
+threads may change.
 """
 
 from __future__ import annotations
 
 import gzip
 import secrets
+import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final
-
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
-    ExportLogsServiceRequest,
-    ExportLogsServiceResponse,
-)
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
-from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import (
-    ResourceSpans,
-    ScopeSpans,
-    Span,
-    SpanFlags,
-    Status,
-)
 
 from ragmonitor.export.batcher import Batcher, DeliveryError, Lost
 from ragmonitor.export.content import package_version
-from ragmonitor.export.otel_environment import (
-    Signal,
-    is_compressed,
-    otlp_server,
-    otlp_url,
-)
+from ragmonitor.export.otel_environment import Signal, is_compressed, otlp_server, otlp_url
 from ragmonitor.export.span_attributes import Attributes
 from ragmonitor.export.spans import OutgoingSpan
 from ragmonitor.records import SpanReference
@@ -49,6 +27,11 @@ from ragmonitor.semconv.conventions import GENAI_EVALUATION_EVENT, OTEL_EXCEPTIO
 
 _SAMPLED: Final = 1
 """The flag of W3C trace context."""
+_KNOWS_IS_REMOTE: Final = 0x100
+_INTERNAL, _CLIENT, _ERROR, _INFO = 1, 3, 2, 9
+"""Kinds of spans, the status of one that failed, the severity of an event: OTLP's numbers."""
+_MAX_USUAL: Final = 100
+"""Shorter attributes are mostly the same in each trace, so that their bytes are kept."""
 
 
 class OtlpSender:
@@ -62,13 +45,11 @@ class OtlpSender:
             resource: The attributes of the service.
             lost: Counts what does not arrive, by reason, from any thread.
         """
-        self._is_traces = signal == "TRACES"
         self._url = otlp_url(signal)
         self._server = otlp_server(signal)
         self._compressed = gzip.compress if is_compressed(signal) else bytes
-        self._resource = Resource()
-        _fill(self._resource.attributes, resource)
-        self._scope = InstrumentationScope(name=SCOPE, version=package_version())
+        self._resource = _part(1, _attributes(1, resource))
+        self._scope = _part(1, _part(1, SCOPE.encode()) + _part(2, package_version().encode()))
         self.batches = Batcher("OTLP", self._post, lost)
 
     def emit(self, span: OutgoingSpan, parent: SpanReference | None) -> SpanReference:
@@ -76,83 +57,79 @@ class OtlpSender:
 
         A trace is sampled unless its caller was not.
         """
-        trace_id = secrets.token_hex(16) if parent is None else parent.trace_id
         own = SpanReference(
-            trace_id=trace_id,
+            trace_id=secrets.token_hex(16) if parent is None else parent.trace_id,
             span_id=secrets.token_hex(8),
             sampled=parent is None or parent.sampled,
             trace_state="" if parent is None else parent.trace_state,
         )
         if not own.sampled:
             return own
-        message = Span(
-            trace_id=bytes.fromhex(trace_id),
-            span_id=bytes.fromhex(own.span_id),
-            trace_state=own.trace_state,
-            parent_span_id=b"" if parent is None else bytes.fromhex(parent.span_id),
-            name=encodable(span.name),
-            kind=Span.SPAN_KIND_CLIENT if span.is_call else Span.SPAN_KIND_INTERNAL,
-            start_time_unix_nano=span.started_ns,
-            end_time_unix_nano=span.ended_ns,
-            flags=_SAMPLED | SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK,
-        )
-        _fill(message.attributes, span.attributes())
+        parts = [
+            _part(1, bytes.fromhex(own.trace_id)),
+            _part(2, bytes.fromhex(own.span_id)),
+            _part(3, own.trace_state.encode()),
+            _part(4, b"" if parent is None else bytes.fromhex(parent.span_id)),
+            _part(5, encodable(span.name).encode()),
+            _number(6, _CLIENT if span.is_call else _INTERNAL),
+            _fixed64(7, span.started_ns),
+            _fixed64(8, span.ended_ns),
+            _attributes(9, span.attributes()),
+            _fixed32(16, _SAMPLED | _KNOWS_IS_REMOTE),
+        ]
         if span.link is not None:
-            message.links.add(
-                trace_id=bytes.fromhex(span.link.trace_id),
-                span_id=bytes.fromhex(span.link.span_id),
-            )
+            trace_id, span_id = map(bytes.fromhex, (span.link.trace_id, span.link.span_id))
+            parts.append(_part(13, _part(1, trace_id) + _part(2, span_id)))
         if span.error:
-            message.status.code = Status.STATUS_CODE_ERROR
-            message.status.message = encodable(span.error)
+            status = _part(2, encodable(span.error).encode()) + _number(3, _ERROR)
+            parts.append(_part(15, status))
         if span.exception is not None:
-            event = message.events.add(name=OTEL_EXCEPTION_EVENT, time_unix_nano=span.ended_ns)
-            _fill(event.attributes, span.exception)
+            name = _part(2, OTEL_EXCEPTION_EVENT.encode())
+            event = _fixed64(1, span.ended_ns) + name + _attributes(3, span.exception)
+            parts.append(_part(11, event))
         for child in span.children:
             self.emit(child, own)
-        self.batches.put(message, message.ByteSize())
+        self._put(parts)
         return own
 
     def log(self, at_ns: int, attributes: Attributes, target: SpanReference | None) -> None:
         """Send the event of an evaluation in the context of a span; None: of none."""
-        record = LogRecord(
-            time_unix_nano=at_ns,
-            observed_time_unix_nano=at_ns,
-            severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
-            event_name=GENAI_EVALUATION_EVENT,
-        )
+        parts = [
+            _fixed64(1, at_ns),
+            _number(2, _INFO),
+            _attributes(6, attributes),
+            _fixed64(11, at_ns),
+            _part(12, GENAI_EVALUATION_EVENT.encode()),
+        ]
         if target is not None:
-            record.trace_id = bytes.fromhex(target.trace_id)
-            record.span_id = bytes.fromhex(target.span_id)
-            record.flags = _SAMPLED if target.sampled else 0
-        _fill(record.attributes, attributes)
-        self.batches.put(record, record.ByteSize())
+            parts += [
+                _fixed32(8, _SAMPLED if target.sampled else 0),
+                _part(9, bytes.fromhex(target.trace_id)),
+                _part(10, bytes.fromhex(target.span_id)),
+            ]
+        self._put(parts)
 
-    def _post(self, batch: Sequence[Any], timeout_s: float) -> None:
-        of, scope = self._resource, self._scope
-        request: Any
-        taken: Any
-        if self._is_traces:
-            taken = ExportTraceServiceResponse()
-            spans = [ScopeSpans(scope=scope, spans=batch)]
-            request = ExportTraceServiceRequest(
-                resource_spans=[ResourceSpans(resource=of, scope_spans=spans)]
-            )
-        else:
-            taken = ExportLogsServiceResponse()
-            records = [ScopeLogs(scope=scope, log_records=batch)]
-            request = ExportLogsServiceRequest(
-                resource_logs=[ResourceLogs(resource=of, scope_logs=records)]
-            )
-        body = self._compressed(request.SerializeToString())
-        reply = self._server.ask(self._url, body, timeout_s=timeout_s)
+    def _put(self, parts: Sequence[bytes]) -> None:
+        message = _part(2, b"".join(parts))
+        self.batches.put(message, len(message))
+
+    def _post(self, batch: Sequence[bytes], timeout_s: float) -> None:
+        # Requests of spans and of log records have the same numbers, and so have their replies.
+        body = _part(1, self._resource + _part(2, self._scope + b"".join(batch)))
+        reply = self._server.ask(self._url, self._compressed(body), timeout_s=timeout_s)
+        if not reply.data:  # all were taken
+            return
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+            ExportTraceServiceResponse,
+        )
+
         with suppress(DecodeError):  # of a server that answers otherwise, and took all
-            part = taken.FromString(reply.data).partial_success
-            refused = part.rejected_spans if self._is_traces else part.rejected_log_records
-            if refused > 0:
+            part = ExportTraceServiceResponse.FromString(reply.data).partial_success
+            if part.rejected_spans > 0:
                 raise DeliveryError(
-                    f"OTLP at {shown(self._url)} refused {refused} of {len(batch)}",
-                    lost=min(refused, len(batch)),
+                    f"OTLP at {shown(self._url)} refused {part.rejected_spans} of {len(batch)}",
+                    lost=min(part.rejected_spans, len(batch)),
                 )
 
     def close(self) -> None:
@@ -161,26 +138,58 @@ class OtlpSender:
         self._server.close()
 
 
-def _fill(target: Any, attributes: Mapping[str, Any]) -> None:
-    """Add attributes to a message's."""
-    for key, value in attributes.items():
-        pair = target.add()
-        pair.key = key
-        if isinstance(value, str):  # as nearly always
-            pair.value.string_value = value
-        else:
-            _put(pair.value, value)
+# --- protobuf: https://protobuf.dev/programming-guides/encoding/ ----------------------------------
 
 
-def _put(target: Any, value: Any) -> None:
+def _attributes(field: int, attributes: Mapping[str, Any]) -> bytes:
+    """Return attributes, each in the field of that number."""
+    pairs = [
+        _usual_pair(field, name, value)
+        if not isinstance(value, list) and len(name) + len(str(value)) < _MAX_USUAL
+        else _pair(field, name, value)
+        for name, value in attributes.items()
+    ]
+    return b"".join(pairs)
+
+
+def _pair(field: int, name: str, value: Any) -> bytes:
+    return _part(field, _part(1, name.encode()) + _part(2, _value(value)))
+
+
+_usual_pair = lru_cache(1024, typed=True)(_pair)
+
+
+def _value(value: Any) -> bytes:
     if isinstance(value, str):
-        target.string_value = value
-    elif isinstance(value, bool):
-        target.bool_value = value
-    elif isinstance(value, int):
-        target.int_value = value
-    elif isinstance(value, float):
-        target.double_value = value
-    else:
-        for each in value:
-            _put(target.array_value.values.add(), each)
+        return _part(1, value.encode())
+    if isinstance(value, int):  # a bool, too
+        return _number(2 if isinstance(value, bool) else 3, value & 2**64 - 1)
+    if isinstance(value, float):
+        return b"\x21" + struct.pack("<d", value)
+    return _part(5, b"".join(_part(1, _value(each)) for each in value))
+
+
+def _part(field: int, data: bytes) -> bytes:
+    """Return a text or a message as a field."""
+    return _varint(field << 3 | 2) + _varint(len(data)) + data
+
+
+def _number(field: int, n: int) -> bytes:
+    return _varint(field << 3) + _varint(n)
+
+
+def _fixed64(field: int, n: int) -> bytes:
+    return _varint(field << 3 | 1) + n.to_bytes(8, "little")
+
+
+def _fixed32(field: int, n: int) -> bytes:
+    return _varint(field << 3 | 5) + n.to_bytes(4, "little")
+
+
+@lru_cache(4096)
+def _varint(n: int) -> bytes:
+    data = bytearray()
+    while n > 127:
+        data.append(n & 127 | 128)
+        n >>= 7
+    return bytes((*data, n))

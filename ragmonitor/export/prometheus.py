@@ -39,13 +39,12 @@ from ragmonitor.records import (
 from ragmonitor.runtime import guard
 from ragmonitor.runtime.patterns import lazy_pattern
 from ragmonitor.runtime.prices import Prices
-from ragmonitor.runtime.protocols import BreakerState, Exporter
+from ragmonitor.runtime.protocols import Exporter
 from ragmonitor.semconv import conventions, metrics
 from ragmonitor.settings import Settings
 from ragmonitor.store import Store
 
 _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
-_BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _UNUSED = JudgeUsage()
 
 
@@ -134,10 +133,6 @@ class PrometheusExporter(Exporter):
         """Count interactions or runs that were given up."""
         self._instruments.count(metrics.DROPPED, reason, n=n)
 
-    def breaker(self, judge: str, state: BreakerState) -> None:
-        """Show the state of the circuit breaker of a judge's provider."""
-        self._instruments.set(_BREAKER_LEVELS[state], metrics.JUDGE_BREAKER_STATE, judge)
-
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""
         # All of them first: what fails below must not break captured = scored + unscored.
@@ -154,13 +149,7 @@ class PrometheusExporter(Exporter):
             instruments.count(metrics.DIAGNOSES, judge, report.diagnosis.value)
         with guard.shielded("metrics"):
             self.charged(report)
-        identity = (report.judge.version, report.judge.kind)
-        known = self._identities.get(judge)
-        if known != identity:
-            if known is not None:
-                instruments.remove(metrics.JUDGE_INFO, judge, *known)
-            self._identities[judge] = identity
-            instruments.set(1, metrics.JUDGE_INFO, judge, *identity)
+        self._identities[judge] = (report.judge.version, report.judge.kind)
 
     def charged(self, report: Report) -> None:
         """Count the cost of judging one answer."""
@@ -211,6 +200,8 @@ class PrometheusExporter(Exporter):
         yield metrics.QUEUE_DEPTH, (), queue_depth
         yield metrics.WORKER_SEEN, (), time.time()
         yield metrics.SERVICE_INFO, (self._version,), 1
+        for judge, identity in list(self._identities.items()):
+            yield metrics.JUDGE_INFO, (judge, *identity), 1
         if self._page_url:
             yield metrics.PAGE_INFO, (self._page_url,), 1
         for stage, count in dict(errors).items():

@@ -13,7 +13,6 @@ from ragmonitor.export.instruments import State
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
-    GaugeValue,
     Snapshot,
     WindowedMean,
 )
@@ -33,7 +32,8 @@ def states(snapshot: Snapshot) -> Iterator[Iterator[State]]:
     """Yield the numbers of a snapshot for /metrics, in a group for each of its entries."""
     yield from map(_of_mean, snapshot.means)
     yield from map(_of_alarm, snapshot.alarms)
-    yield from map(_of_gauge, snapshot.gauges)
+    for gauge in snapshot.gauges:
+        yield iter([(gauge.name, tuple(value for _, value in gauge.labels), gauge.value)])
 
 
 def _of_mean(mean: WindowedMean) -> Iterator[State]:
@@ -77,10 +77,6 @@ def _of_alarm(state: AlarmState) -> Iterator[State]:
     ):
         if value is not None:
             yield name, (*labels, *side), value
-
-
-def _of_gauge(gauge: GaugeValue) -> Iterator[State]:
-    yield gauge.name, tuple(value for _, value in gauge.labels), gauge.value
 
 
 def alarm_labels(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:

@@ -7,7 +7,6 @@ attribute beyond its limit (128), so attributes come least important first.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -17,6 +16,8 @@ from ragmonitor.export.content import (
     clipped,
     encodable_json,
     error_kind,
+    error_message,
+    finite_score,
     is_unsupported,
     size_bytes,
     with_texts,
@@ -32,7 +33,6 @@ from ragmonitor.records import (
     Retrieval,
     Scored,
     Usage,
-    error_type,
     evaluator_name,
 )
 from ragmonitor.runtime.printable import encodable
@@ -132,7 +132,7 @@ def root_attributes(
     own = dict(islice(interaction.attributes.items(), MAX_OWN_ATTRIBUTES))
     for name, value in own.items():
         attributes[names.ATTRIBUTE.format(name=encodable(str(name)))] = _text(str(value))
-    attributes[names.OI_METADATA] = encodable_json(_cut(own, MAX_SENTENCE_BYTES)) if own else None
+    attributes[names.OI_METADATA] = _json(own, MAX_SENTENCE_BYTES) if own else None
     if interaction.chunks:
         attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(interaction.chunks)
         if not any(retrieval.chunks for retrieval in interaction.retrievals):
@@ -233,11 +233,10 @@ def event_attributes(evaluation: Evaluation, report: Report, policy: ContentPoli
 
 def exception_attributes(error: str, policy: ContentPolicy) -> Attributes:
     """Return the attributes of an `exception` event: the type, and the message if it may leave."""
-    message = (error.partition(":")[2] if error_type(error) else error).strip()
     return _known(
         {
             names.OTEL_EXCEPTION_TYPE: error_kind(error),
-            names.OTEL_EXCEPTION_MESSAGE: _explanation(message, policy),
+            names.OTEL_EXCEPTION_MESSAGE: _explanation(error_message(error), policy),
         }
     )
 
@@ -270,9 +269,12 @@ def _fitting(texts: Iterable[str]) -> Iterator[str]:
         yield fitting
 
 
-def _cut(value: Any, max_bytes: int) -> Any:
-    """Return a value for JSON with every text in it cut."""
-    return with_texts(value, lambda text: clipped(text, max_bytes))
+def _json(value: Any, max_bytes: int) -> str:
+    """Return a value as JSON with every text in it cut."""
+    whole = encodable_json(value)
+    if size_bytes(whole) <= max_bytes:  # as mostly: then no text in it is longer
+        return whole
+    return encodable_json(with_texts(value, lambda text: clipped(text, max_bytes)))
 
 
 def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]:
@@ -283,26 +285,21 @@ def _documents(chunks: Sequence[Chunk], policy: ContentPolicy) -> dict[str, Any]
     for document, chunk, text in zip(_DOCUMENTS, chunks, texts, strict=False):
         attributes[f"{document}.content"] = text
         attributes[f"{document}.id"] = _tag(chunk.id)
-        attributes[f"{document}.score"] = _score(chunk)
+        attributes[f"{document}.score"] = finite_score(chunk)
         if chunk.metadata:
             metadata = encodable_json(policy.metadata(chunk.metadata))
             if size_bytes(metadata) > MAX_METADATA_BYTES:
-                metadata = encodable_json(_cut(policy.metadata(chunk.metadata), MAX_TAG_BYTES))
+                metadata = _json(policy.metadata(chunk.metadata), MAX_TAG_BYTES)
             if size_bytes(metadata) <= MAX_METADATA_BYTES:
                 attributes[f"{document}.metadata"] = metadata
     return attributes
-
-
-def _score(chunk: Chunk) -> float | None:
-    score = chunk.score
-    return None if score is None or not math.isfinite(score) else float(score)
 
 
 def _ids_and_scores(chunks: Sequence[Chunk]) -> str:
     entries: list[dict[str, Any]] = []
     for chunk in chunks[:MAX_IDS]:
         entry: dict[str, Any] = {"id": _tag(chunk.id)}
-        if (score := _score(chunk)) is not None:
+        if (score := finite_score(chunk)) is not None:
             entry["score"] = score
         entries.append(entry)
     return encodable_json(entries)
@@ -399,6 +396,6 @@ def _unsupported(reports: Sequence[Report], policy: ContentPolicy) -> dict[str, 
         return {}
     entries = [policy.sentence(sentence) for sentence in found[:MAX_SENTENCES]]
     return {
-        names.UNSUPPORTED_SENTENCES: encodable_json(_cut(entries, MAX_SENTENCE_BYTES)),
+        names.UNSUPPORTED_SENTENCES: _json(entries, MAX_SENTENCE_BYTES),
         names.SENTENCES_LEFT_OUT: len(found) - len(entries) or None,
     }

@@ -15,17 +15,9 @@ from ragmonitor.goldens.scored_runs import shortcomings
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies, key_of
 from ragmonitor.offline import evaluate
+from ragmonitor.offline.scoring import unread_because
 from ragmonitor.pipeline.build import judge_named
-from ragmonitor.records import (
-    BUILTIN,
-    Cause,
-    Chunk,
-    Interaction,
-    Report,
-    Scored,
-    Unscored,
-    evaluator_name,
-)
+from ragmonitor.records import BUILTIN, Cause, Chunk, Interaction, Report, Scored
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import RagMonitorError, SettingsError
 from ragmonitor.runtime.protocols import Judge
@@ -129,16 +121,13 @@ class AnswerAssertions:
             golden = Golden(question=question, answer=golden)
         report = self.report(answer, chunks, golden)
         if golden.expects_refusal:
-            if self._score(report, "refusal_correctness") == 0:
-                raise AssertionError(
-                    _failure("the documents do not hold this, and the answer does not say", report)
-                )
-            return report
-        score = self._score(report, "answer_correctness")
+            name, at_least = "refusal_correctness", 1.0
+            claim = "the documents do not hold this, and the answer does not say"
+        else:
+            name, claim = "answer_correctness", f"answer_correctness {{:.2f}} < {at_least:g}"
+        score = self._score(report, name)
         if score is not None and score < at_least:
-            raise AssertionError(
-                _failure(f"answer_correctness {score:.2f} < {at_least:g}", report, golden.answer)
-            )
+            raise AssertionError(_failure(claim.format(score), report, golden.answer))
         return report
 
     def assert_retrieves(
@@ -164,15 +153,11 @@ class AnswerAssertions:
         __tracebackhide__ = True
         if isinstance(expected, Golden):
             expected = expected.reference_chunks
-        wanted = chunks_of(expected)
+        wanted, retrieved = chunks_of(expected), chunks_of(chunks)
         if not wanted:
             raise NotJudgedError("there are no reference chunks to be retrieved")
-        retrieved = chunks_of(chunks)
-        interaction = replace(
-            interaction_of(Golden(question=""), Reply(answer="", chunks=retrieved)),
-            reference_chunks=wanted,
-        )
-        matches = set(reference_matches(interaction)) - {None}
+        interaction = interaction_of(Golden(question=""), Reply(answer="", chunks=retrieved))
+        matches = {*reference_matches(replace(interaction, reference_chunks=wanted))} - {None}
         if len(matches) >= at_least * len(wanted):
             return
         lines = [f"{len(matches)} of {len(wanted)} reference chunks were retrieved"]
@@ -197,7 +182,8 @@ class AnswerAssertions:
             raise TypeError(f"the answer is to be a text, not {type(answer).__name__}")
         if not answer.strip():
             raise AssertionError("the answer is empty")
-        interaction = interaction_of(golden, Reply(answer=answer, chunks=chunks_of(chunks)))
+        asked = interaction_of(golden, Reply(answer=answer, chunks=chunks_of(chunks)))
+        interaction = replace(asked, started_ns=0)  # of no day: a recorded reply holds tomorrow too
         # Whether a refusal is right stands in no prompt.
         key = key_of(interaction, self._judge.identity), golden.expects_refusal
         if key not in self._reports:
@@ -212,23 +198,18 @@ class AnswerAssertions:
         if self._left_usd is not None and report.usage is not None:
             self._left_usd = max(0.0, self._left_usd - report.usage.cost_usd)
         if report.assessment is None:
-            causes = {
-                f"{e.cause}: {e.detail}" for e in report.evaluations if isinstance(e, Unscored)
-            }
-            raise NotJudgedError(f"the judge gave nothing ({'; '.join(sorted(causes))})")
+            raise NotJudgedError(f"the judge gave nothing ({unread_because(report)})")
         return report
 
     @staticmethod
     def _score(report: Report, name: str, passed: Sequence[Cause] = ()) -> float | None:
         """Return a score; None: there is none, for a cause that passes. Raises `NotJudgedError`."""
-        for each in report.evaluations:
-            if evaluator_name(each.evaluator) == name:
-                if isinstance(each, Scored):
-                    return each.score
-                if each.cause in passed:
-                    return None
-                raise NotJudgedError(f"no {name}: {each.cause} {each.detail}".strip())
-        raise NotJudgedError(f"no {name}")
+        each = report.evaluations[EVALUATORS.index(name)]
+        if isinstance(each, Scored):
+            return each.score
+        if each.cause in passed:
+            return None
+        raise NotJudgedError(f"no {name}: {each.cause} {each.detail}".strip())
 
 
 def _failure(claim: str, report: Report, reference: str = "") -> str:

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 from urllib.parse import quote, urlsplit
 
 from ragmonitor.capture.coercion import chunk_in, member_in
@@ -24,11 +24,9 @@ from ragmonitor.runtime.http_pool import http_pool
 from ragmonitor.runtime.printable import encodable
 from ragmonitor.semconv.conventions import PROBE_BAGGAGE, PROBE_HEADER
 
-if TYPE_CHECKING:
-    from urllib3 import BaseHTTPResponse
-
 MAX_REPLY_BYTES: Final = 4 * 2**20
 """A longer reply of a service is not read to its end."""
+MAX_ERROR_CHARACTERS: Final = 320
 MAX_HUNG_CALLS: Final = 8
 """Calls that did not return in time and go on; while there are so many, none more is begun."""
 TRIED_AGAIN: Final = (429, 502, 503, 504)
@@ -48,12 +46,10 @@ AskError = Literal[
 
 
 class AskFailedError(RagMonitorError):
-    """The application gave no answer."""
+    """The application gave no answer; the message is `kind: detail`."""
 
     def __init__(self, kind: AskError, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
-        self.kind = kind
-        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,22 +99,19 @@ class Asker:
 
         Raises only what ends the running task.
         """
-        began = time.monotonic()
-        reply, outcome, detail = Reply(answer=""), "answered", ""
+        began, reply, error = time.monotonic(), Reply(answer=""), ""
         try:
             reply = reply_of(await self._answered(golden))
-        except AskFailedError as error:
-            outcome, detail = error.kind, error.detail
+        except AskFailedError as failure:
+            error = str(failure)
         except TimeoutError:
-            outcome, detail = "timeout", f"no answer within {self._timeout_s:g} s"
-        except BaseException as error:
-            if ends_the_task(error):
+            error = f"timeout: no answer within {self._timeout_s:g} s"
+        except BaseException as failure:
+            if ends_the_task(failure):
                 raise
-            outcome, detail = "exception", f"{type(error).__name__}: {error}"
-        detail = encodable(" ".join(detail.split())[:300])
-        seconds = time.monotonic() - began
-        failure = "" if outcome == "answered" else f"{outcome}: {detail}"
-        return interaction_of(golden, reply, seconds=seconds, outcome=outcome, error=failure)
+            error = f"exception: {type(failure).__name__}: {failure}"
+        error = encodable(" ".join(error.split())[:MAX_ERROR_CHARACTERS])
+        return interaction_of(golden, reply, seconds=time.monotonic() - began, error=error)
 
     async def _answered(self, golden: Golden) -> Any:
         with marked(golden.id):
@@ -143,7 +136,7 @@ class Asker:
 async def ask_each(
     asker: Asker,
     goldens: Iterable[Golden],
-    put: Callable[[int, Interaction], object],
+    put: Callable[[Interaction], object],
     *,
     concurrency: int,
     pause_s: Callable[[], float] = lambda: 0.0,
@@ -153,30 +146,23 @@ async def ask_each(
     Args:
         asker: Of the application.
         goldens: The questions; one that stands there several times is asked as often.
-        put: Takes what came of each with its position, as it comes.
+        put: Takes what came of each, as it comes.
         concurrency: Questions under way at once.
         pause_s: The seconds before the next question.
     """
     slots = asyncio.Semaphore(concurrency)
-    under_way: set[asyncio.Task[None]] = set()
 
-    async def ask(position: int, golden: Golden) -> None:
+    async def ask(golden: Golden) -> None:
         try:
-            put(position, await asker.put(golden))
+            put(await asker.put(golden))
         finally:
             slots.release()
 
-    try:
-        for position, golden in enumerate(goldens):
+    async with asyncio.TaskGroup() as under_way:
+        for golden in goldens:
             await slots.acquire()
-            task = asyncio.create_task(ask(position, golden))
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
+            under_way.create_task(ask(golden))
             await asyncio.sleep(pause_s())
-        await asyncio.gather(*under_way)
-    finally:
-        for task in under_way:
-            task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +212,12 @@ class HttpAsk:
             fields = ", ".join(map(repr, reply))[:200] if isinstance(reply, dict) else "none"
             problem = f"{self.answer_path} is {_kind(answer)}; fields of the reply: {fields}"
             raise AskFailedError("no_answer", problem)
-        if not self.contexts_path:
-            return Reply(answer=answer)
-        contexts = _searched(self.contexts_path, reply)
-        return Reply(
-            answer=answer, chunks=chunks_of(contexts if isinstance(contexts, list) else [])
-        )
+        contexts = _searched(self.contexts_path, reply) if self.contexts_path else None
+        chunks = chunks_of(contexts if isinstance(contexts, list) else [])
+        return Reply(answer=answer, chunks=chunks if self.contexts_path else None)
 
     def _posted(self, body: Mapping[str, Any]) -> Any:
+        """Return the JSON of the reply. Raises `AskFailedError`: there is none."""
         import urllib3
 
         retry = urllib3.Retry(
@@ -261,12 +245,20 @@ class HttpAsk:
                 redirect=False,
                 preload_content=False,
             ) as response:
-                return _json_of(response)
+                if response.status >= 300:
+                    raise AskFailedError("http_status", f"{response.status} {response.reason}")
+                data = response.read(MAX_REPLY_BYTES + 1, decode_content=True)
         except urllib3.exceptions.HTTPError as error:
             kind: AskError = "timeout" if "timed out" in str(error) else "refused"
             raise AskFailedError(kind, f"{type(error).__name__}: {error}") from error
         finally:
             pool.clear()
+        if len(data) > MAX_REPLY_BYTES:
+            raise AskFailedError("no_answer", f"longer than {MAX_REPLY_BYTES} bytes")
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise AskFailedError("no_answer", f"the reply is no JSON: {error}") from error
 
 
 def reply_of(value: Any) -> Reply:
@@ -308,12 +300,7 @@ def _chunk(value: Any) -> Chunk | None:
 
 
 def interaction_of(
-    golden: Golden,
-    reply: Reply,
-    *,
-    seconds: float = 0.0,
-    outcome: str = "answered",
-    error: str = "",
+    golden: Golden, reply: Reply, *, seconds: float = 0.0, error: str = ""
 ) -> Interaction:
     """Return the record of an answer to a golden question that came just now.
 
@@ -321,8 +308,7 @@ def interaction_of(
         golden: The question.
         reply: The answer.
         seconds: It took so long.
-        outcome: What came of it.
-        error: Why there is no answer; empty: there is one.
+        error: Why there is no answer, `kind: detail`; empty: there is one.
     """
     ended_ns = time.time_ns()
     return Interaction(
@@ -342,7 +328,7 @@ def interaction_of(
         tags=(PROBE_BAGGAGE,),
         probe=Probe(
             golden=golden.id,
-            outcome=outcome,
+            outcome=error.partition(":")[0] or "answered",
             expects_refusal=golden.expects_refusal,
             knows_chunks=reply.chunks is not None,
         ),
@@ -360,23 +346,6 @@ def _searched(path: str, value: Any) -> Any:
     except jmespath.exceptions.JMESPathError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path!r} is no JMESPath expression: {reason}") from error
-
-
-def _json_of(response: BaseHTTPResponse) -> Any:
-    """Return a reply's JSON.
-
-    Raises:
-        AskFailedError: Its status is from 300, or it is no JSON.
-    """
-    if response.status >= 300:
-        raise AskFailedError("http_status", f"{response.status} {response.reason}")
-    data = response.read(MAX_REPLY_BYTES + 1, decode_content=True)
-    if len(data) > MAX_REPLY_BYTES:
-        raise AskFailedError("no_answer", f"longer than {MAX_REPLY_BYTES} bytes")
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise AskFailedError("no_answer", f"the reply is no JSON: {error}") from error
 
 
 def _first(value: Any, names: Sequence[str], kind: Any) -> Any:

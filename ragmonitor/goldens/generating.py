@@ -14,14 +14,15 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice, zip_longest
 from typing import Any, Final
 
+from ragmonitor.goldens.asking import Reply, interaction_of
 from ragmonitor.goldens.golden import Golden, GoldenKind, ReferenceChunk
 from ragmonitor.goldens.gram_index import GramIndex
 from ragmonitor.judges.kept_replies import KeepingJudge
-from ragmonitor.records import Assessment, Cause, Chunk, Interaction, JudgeUsage
+from ragmonitor.records import Assessment, Cause, JudgeUsage
 from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.runtime.protocols import Section
 from ragmonitor.sampling import RunBudget
@@ -62,24 +63,22 @@ general knowledge: ask for what these documents alone say. At most 40 words (60 
 characters); the answer at most 60 words, as short as it can be, and nothing in it that the CHUNKS \
 do not say.
 If the CHUNKS hold nothing to ask so, reply with an empty question."""
-_WRITTEN: Final = {
-    "question": "a text: the question; empty: there is none",
-    "answer": "a text: the answer; empty for a question that cannot be answered",
+_KINDS: Final[Mapping[GoldenKind, str]] = {
+    "single_fact": "It asks for one fact that chunk C1 states.",
+    "unanswerable": "It asks for a detail that belongs to the subject of chunk C1, that a user "
+    "would expect there, and that the CHUNKS do not give, not even in part.",
 }
-
-WRITE_ANSWERED: Final = Task(
-    instructions=_WRITE.format(kind="It asks for one fact that chunk C1 states."),
-    fields=_WRITTEN,
-    shown=("chunks",),
-)
-WRITE_UNANSWERED: Final = Task(
-    instructions=_WRITE.format(
-        kind="It asks for a detail that belongs to the subject of chunk C1, that a user would "
-        "expect there, and that the CHUNKS do not give, not even in part."
-    ),
-    fields=_WRITTEN,
-    shown=("chunks",),
-)
+WRITE: Final[Mapping[GoldenKind, Task]] = {
+    kind: Task(
+        instructions=_WRITE.format(kind=text),
+        fields={
+            "question": "a text: the question; empty: there is none",
+            "answer": "a text: the answer; empty for a question that cannot be answered",
+        },
+        shown=("chunks",),
+    )
+    for kind, text in _KINDS.items()
+}
 READ: Final = Task(
     instructions="Answer the QUESTION from the CHUNKS alone, not from what you know, and in the "
     "language of the QUESTION.",
@@ -104,15 +103,10 @@ COMPARE: Final = Task(
 
 
 class _DroppedError(Exception):
-    """A question was not kept."""
+    """A question was not kept, for this reason. Without one, nothing was asked.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class _EndedError(Exception):
-    """Nothing was asked: the run is to end, or the next call might cost more than is left."""
+    The run is then to end, or the next call might cost more than is left.
+    """
 
 
 class Generator:
@@ -199,38 +193,24 @@ class Generator:
 
     async def _tried(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden | JudgeError | None:
         """Return a question, or how the judge failed; None: dropped, or nothing was asked."""
-        counts = self.counts.setdefault(kind, Counter())
+        outcome: Golden | JudgeError | None = None
         try:
-            golden = await self._kept(chunk, kind)
-        except _EndedError:
-            return None
+            outcome = await self._written(chunk, kind)
+            await self._check(outcome, chunk)
+            count = "kept"
         except _DroppedError as error:
-            counts[error.reason] += 1
-            return None
+            outcome, count = None, str(error)
         except JudgeError as error:
             is_read = error.cause is Cause.UNREADABLE
-            counts["unreadable" if is_read else "judge_failed"] += 1
-            return None if is_read else error
-        counts["kept"] += 1
-        return golden
-
-    async def _kept(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
-        """Return a question that passed its checks. Raises why there is none."""
-        golden = await self._written(chunk, kind)
-        if golden.id in self._known:
-            self._known.remove(golden.id)  # a second time it is a duplicate
-            return golden
-        if self._made.similarity(_text_of(golden)) >= DUPLICATE_FROM:
-            raise _DroppedError("duplicate")
-        self._made.add(_text_of(golden))
-        await self._check(golden, chunk)
-        return golden
+            outcome, count = (None, "unreadable") if is_read else (error, "judge_failed")
+        if count:
+            self.counts.setdefault(kind, Counter())[count] += 1
+        return outcome
 
     async def _written(self, chunk: ReferenceChunk, kind: GoldenKind) -> Golden:
-        is_answered = kind == "single_fact"
-        task = WRITE_ANSWERED if is_answered else WRITE_UNANSWERED
-        reply = await self._ask(task, _shown(chunks=[chunk]))
+        reply = await self._ask(WRITE[kind], Golden(question="", chunks=(chunk,)))
         question, answer = _text(reply, "question"), _text(reply, "answer")
+        is_answered = kind == "single_fact"
         if not question:
             raise _DroppedError("nothing_to_ask")
         if is_answered and not answer:
@@ -244,13 +224,21 @@ class Generator:
         )
 
     async def _check(self, golden: Golden, chunk: ReferenceChunk) -> None:
+        """Raise why a question is not kept."""
+        if golden.id in self._known:
+            self._known.remove(golden.id)  # a second time it is a duplicate
+            return
+        text = _text_of(golden)
+        if self._made.similarity(text) >= DUPLICATE_FROM:
+            raise _DroppedError("duplicate")
+        self._made.add(text)
         chunks = [chunk]
         if golden.expects_refusal:
             near = self._near.nearest(golden.question, SEARCHED)
             chunks += [c for at, _ in near if (c := self._chunks[at]) != chunk]
-        reply = await self._ask(READ, _shown(chunks=chunks, query=golden.question))
-        says, text = _text(reply, "says").lower(), _text(reply, "reply")
-        if says not in ("answered", "absent") or (says == "answered" and not text):
+        reply = await self._ask(READ, Golden(question=golden.question, chunks=tuple(chunks)))
+        says, answer = _text(reply, "says").lower(), _text(reply, "reply")
+        if says not in ("answered", "absent") or (says == "answered" and not answer):
             raise _DroppedError("unreadable")
         if golden.expects_refusal:
             if says == "answered":
@@ -258,15 +246,16 @@ class Generator:
             return
         if says == "absent":
             raise _DroppedError("not_answerable")
-        shown = _shown(query=golden.question, answer=text, reference=golden.answer)
-        same = (await self._ask(COMPARE, shown)).get("same")
-        if not isinstance(same, bool):
-            raise _DroppedError("unreadable")
-        if not same:
-            raise _DroppedError("different_answer")
+        both = Golden(question=golden.question, answer=golden.answer)
+        same = (await self._ask(COMPARE, both, answer)).get("same")
+        if same is not True:
+            raise _DroppedError("different_answer" if same is False else "unreadable")
 
-    async def _ask(self, task: Task, shown: Interaction) -> Mapping[str, Any]:
-        """Return the fields of the reply, from the file or from the model."""
+    async def _ask(self, task: Task, golden: Golden, answer: str = "") -> Mapping[str, Any]:
+        """Return the fields of the reply to what is shown, from the file or from the model."""
+        reply = Reply(answer=answer, chunks=golden.reference_chunks)
+        # Of no day: a reply is kept for longer.
+        shown = replace(interaction_of(golden, reply), started_ns=0)
         nothing_read = Assessment(
             judge=self._judge.identity,
             language="en",
@@ -286,7 +275,7 @@ class Generator:
             return kept
         cost = self._judge.expected_cost(shown)
         if self.stopping.is_set() or not await self._budget.reserve(cost):
-            raise _EndedError
+            raise _DroppedError
         try:
             return await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
         finally:
@@ -310,25 +299,6 @@ def _planned(chunks: Sequence[ReferenceChunk]) -> Iterator[tuple[ReferenceChunk,
 
 def _text_of(golden: Golden) -> str:
     return f"{golden.question} {golden.answer}"
-
-
-def _shown(
-    *,
-    chunks: Sequence[ReferenceChunk] = (),
-    query: str = "",
-    answer: str = "",
-    reference: str = "",
-) -> Interaction:
-    return Interaction(
-        id="",
-        query=query,
-        chunks=tuple(Chunk(text=chunk.text) for chunk in chunks),
-        answer=answer,
-        reference=reference,
-        framework="python",
-        started_ns=0,
-        ended_ns=0,
-    )
 
 
 def _text(reply: Mapping[str, Any], name: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from ragmonitor.offline.shapes import read_chunks
 from ragmonitor.records import Chunk
 from ragmonitor.runtime.errors import InputError
-from ragmonitor.runtime.tables import Table, owners_alone, write_csv
+from ragmonitor.runtime.tables import owners_alone, table_rows, write_csv
 
 MINED: Final = "mined"
 """The beginning of `source` where a question was taken from live traffic."""
@@ -114,7 +114,7 @@ def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
     unit = "row" if Path(path).suffix.lower() in (".csv", ".tsv", ".parquet") else "line"
     by_id: dict[str, Golden] = {}
     try:
-        for row in Table(path):
+        for row in table_rows(path):
             where = f"{name}, {unit} {row.number}"
             if row.error:
                 raise InputError(f"{where}: {row.error}")

@@ -132,17 +132,13 @@ def _badness(scores: Mapping[str, Any], risk: object) -> float:
     return bad * (1.0 + risk) / 2 if isinstance(risk, int | float) else bad
 
 
-@dataclass(slots=True, kw_only=True)
-class Mined:
-    """The candidates that were chosen, and how many there were by reason."""
-
-    goldens: list[Golden] = field(default_factory=list)
-    found: Counter[str] = field(default_factory=Counter)
-    """Answers by reason, before any was chosen; one may have several reasons."""
-
-
-def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
+def mine(
+    traffic: Traffic, n: int, *, known: Iterable[Golden] = ()
+) -> tuple[list[Golden], Counter[str]]:
     """Return at most `n` candidates, diverse and none like a question that is known.
+
+    Beside them stands how many answers there were by reason, before any was chosen; one may have
+    several reasons.
 
     Args:
         traffic: The answers.
@@ -164,18 +160,18 @@ def mine(traffic: Traffic, n: int, *, known: Iterable[Golden] = ()) -> Mined:
         reason: {at: reasons[reason] for at, reasons in enumerate(why) if reason in reasons}
         for reason in get_args(MineReason)
     }
-    mined = Mined(found=Counter({reason: len(each) for reason, each in queues.items()}))
-    while any(queues.values()) and len(mined.goldens) < n:
+    found = Counter({reason: len(each) for reason, each in queues.items()})
+    mined: list[Golden] = []
+    while any(queues.values()) and len(mined) < n:
         for members in queues.values():
             for at in [at for at in members if nearest[at] >= SAME_FROM]:
                 del members[at]
-            if not members or len(mined.goldens) >= n:
-                continue
-            best = max(members, key=lambda at: LAMBDA * members[at] - (1 - LAMBDA) * nearest[at])
-            del members[best]
-            count(answers[best].question)
-            mined.goldens.append(_candidate(answers[best], why[best]))
-    return mined
+            if members and len(mined) < n:
+                best = max(members, key=lambda x: LAMBDA * members[x] - (1 - LAMBDA) * nearest[x])
+                del members[best]
+                count(answers[best].question)
+                mined.append(_candidate(answers[best], why[best]))
+    return mined, found
 
 
 def _candidate(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden:

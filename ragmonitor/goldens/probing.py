@@ -8,7 +8,6 @@ import math
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from ragmonitor.goldens.asking import Ask, Asker, ask_each
 from ragmonitor.goldens.golden import Golden
@@ -17,21 +16,6 @@ from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.durations import duration_s
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.guard import contained
-
-JITTER: Final = 0.5
-"""Share of a pause by which it is longer or shorter, at random."""
-
-
-def interval_s(every: float | str) -> float:
-    """Return seconds above 0, of a number of them or a duration.
-
-    Raises:
-        SettingsError: It is neither.
-    """
-    value = duration_s(every, "every") if isinstance(every, str) else float(every)
-    if not 0 < value < math.inf:
-        raise SettingsError("every: give seconds above 0, or a text such as 15m or 1h")
-    return value
 
 
 class Probe:
@@ -53,7 +37,6 @@ class Probe:
         timeout_s: float = 60.0,
         concurrency: int = 4,
         once: bool = False,
-        chance: random.Random | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -67,7 +50,6 @@ class Probe:
             timeout_s: For one question.
             concurrency: Questions under way at once.
             once: Ask each once, without pauses.
-            chance: Draws orders and pauses.
 
         Raises:
             SettingsError: There is no question, or a number is out of range.
@@ -75,21 +57,20 @@ class Probe:
         self._goldens = [each for each in goldens if each.is_askable]
         if not self._goldens:
             raise SettingsError("probe: there is no golden question to ask")
-        if not per_hour > 0 or not timeout_s > 0 or concurrency < 1:
-            raise SettingsError("probe: per_hour, timeout_s and concurrency are above 0")
-        self.pause_s = max(interval_s(every) / len(self._goldens), 3_600.0 / per_hour)
-        """Mean time between two questions, in seconds."""
-        if once:
-            self.pause_s = 0.0
-        self.asked = 0
-        """Questions so far, answered or not."""
+        every_s = duration_s(every, "every") if isinstance(every, str) else float(every)
+        if not 0 < every_s < math.inf or not min(per_hour, timeout_s, concurrency) > 0:
+            raise SettingsError(
+                "probe: every, per_hour, timeout_s and concurrency are above 0; every is seconds, "
+                "or a text such as 15m or 1h"
+            )
+        self.pause_s = max(every_s / len(self._goldens), 3_600.0 / per_hour) * (not once)
+        """Mean time between two questions, in seconds; each is up to half longer or shorter."""
         self.failures: dict[str, str] = {}
         """The message of the newest failure of each outcome."""
         self._asker = Asker(ask, timeout_s=timeout_s)
         self._put = put
         self._concurrency = concurrency
         self._once = once
-        self._chance = chance or random.Random()
         self._thread = threading.Thread(target=self._run, name="ragmonitor-probe", daemon=True)
         self._stopping = threading.Event()
         self._wake: Callable[[], object] = lambda: None
@@ -133,12 +114,11 @@ class Probe:
                     self._order(),
                     self._take,
                     concurrency=self._concurrency,
-                    pause_s=lambda: self.pause_s * (1 + JITTER * (2 * self._chance.random() - 1)),
+                    pause_s=lambda: self.pause_s * random.uniform(0.5, 1.5),
                 )
 
-    def _take(self, _position: int, interaction: Interaction) -> None:
+    def _take(self, interaction: Interaction) -> None:
         with contained("probe"):
-            self.asked += 1
             outcome, _, detail = interaction.error.partition(": ")
             if outcome:
                 self.failures[outcome] = detail
@@ -147,8 +127,6 @@ class Probe:
     def _order(self) -> Iterator[Golden]:
         """Yield the questions in a random order, and again in another one unless it is `once`."""
         while True:
-            order = list(self._goldens)
-            self._chance.shuffle(order)
-            yield from order
+            yield from random.sample(self._goldens, len(self._goldens))
             if self._once:
                 return

@@ -6,7 +6,7 @@ For pull requests in Markdown, for build servers in JUnit, and for programs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any, Final, Literal
@@ -116,14 +116,14 @@ def compare_releases(
     before = {each.id: each for each in baseline.goldens}
     both = [(before[each.id], each) for each in candidate.goldens if each.id in before]
     pairs = [pair for pair in both if pair[0].asked == pair[1].asked]
-    names = _names(signal)
-    applying = [pair for pair in pairs if any(each.scores.keys() & names for each in pair)]
+    applying = [pair for pair in pairs if any(each.scores.keys() & _names(signal) for each in pair)]
     if not applying:
         raise GoldensError(f"no question that both were asked has a score named {signal!r}")
-    questions = [q for pair in applying if (q := _question(*pair, signal)) is not None]
-    difference = paired_difference([(each.before, each.now) for each in questions])
+    questions, difference = _compared(applying, signal)
     coverage = len(questions) / len(applying)
     decision, why = _decision(difference, max_drop, coverage)
+    names = dict.fromkeys(name for _, now in pairs for name in now.scores if name != signal)
+    others = {name: _compared(pairs, name)[1] for name in names}
     return ReleaseComparison(
         signal=signal,
         max_drop=max_drop,
@@ -133,7 +133,11 @@ def compare_releases(
         difference=difference,
         questions=questions,
         uncounted=len(before.keys() | {each.id for each in candidate.goldens}) - len(pairs),
-        others=_others(pairs, signal),
+        others={
+            f"1 - {name}" if table.lower_is_better(name) else name: each
+            for name, each in others.items()
+            if each is not None
+        },
     )
 
 
@@ -141,12 +145,17 @@ def _names(signal: str) -> set[str]:
     return {*_OF_CORRECTNESS} if signal == CORRECTNESS else {signal}
 
 
-def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionChange | None:
-    """Return a question in both releases; None: the judge did not score one of its answers."""
-    first, second = _value(before, signal), _value(now, signal)
-    if first is None or second is None:
-        return None
-    return QuestionChange(golden=now, before=first, now=second)
+def _compared(
+    pairs: Sequence[tuple[ScoredGolden, ScoredGolden]], signal: str
+) -> tuple[list[QuestionChange], Difference | None]:
+    """Return the questions that were scored on both sides, and how the sides differ."""
+    questions = [
+        QuestionChange(golden=now, before=first, now=second)
+        for before, now in pairs
+        if (first := _value(before, signal)) is not None
+        and (second := _value(now, signal)) is not None
+    ]
+    return questions, paired_difference([(each.before, each.now) for each in questions])
 
 
 def _value(golden: ScoredGolden, signal: str) -> float | None:
@@ -176,20 +185,6 @@ def _decision(
     if -difference.upper > max_drop:
         return "worse", ""
     return "undecided", f"{difference.pairs} questions leave the interval too wide"
-
-
-def _others(
-    pairs: Sequence[tuple[ScoredGolden, ScoredGolden]], signal: str
-) -> dict[str, Difference]:
-    """Return the differences of the other scores, likewise turned so that higher is better."""
-    names = dict.fromkeys(name for _, now in pairs for name in now.scores)
-    others = {}
-    for name in names:
-        changes = [change for pair in pairs if (change := _question(*pair, name)) is not None]
-        difference = paired_difference([(each.before, each.now) for each in changes])
-        if name != signal and difference is not None:
-            others[f"1 - {name}" if table.lower_is_better(name) else name] = difference
-    return others
 
 
 # --- for people and for build servers -------------------------------------------------------------
@@ -239,29 +234,21 @@ def markdown(comparison: ReleaseComparison) -> str:
         if difference is not None:
             lines.append(f"| {name} | {said(difference)} | {difference.pairs} |")
     lines.append("")
-    for title, changes in (
-        ("Broken", comparison.of("broken")),
-        ("Fixed", comparison.of("fixed")),
-    ):
-        lines += _question_lines(title, changes)
+    changes: tuple[Change, ...] = ("broken", "fixed")
+    for kind in changes:
+        changed = comparison.of(kind)
+        if changed:
+            lines += [f"<details><summary>{kind.title()}: {len(changed)}</summary>", ""]
+        for each in changed[:MAX_LISTED]:
+            question = _plain(each.golden.question)
+            lines.append(f"- {question} ({each.before:.2f} → {each.now:.2f})")
+            lines += [f"  - {_plain(line)}" for line in _what(each)]
+        if len(changed) > MAX_LISTED:
+            lines.append(f"- and {len(changed) - MAX_LISTED} more")
+        if changed:
+            lines += ["", "</details>", ""]
     lines.append(not_counted(comparison))
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _question_lines(title: str, changes: Sequence[QuestionChange]) -> Iterator[str]:
-    if not changes:
-        return
-    yield f"<details><summary>{title}: {len(changes)}</summary>"
-    yield ""
-    for each in changes[:MAX_LISTED]:
-        yield f"- {_plain(each.golden.question)} ({each.before:.2f} → {each.now:.2f})"
-        for line in _what(each):
-            yield f"  - {_plain(line)}"
-    if len(changes) > MAX_LISTED:
-        yield f"- and {len(changes) - MAX_LISTED} more"
-    yield ""
-    yield "</details>"
-    yield ""
 
 
 def _what(change: QuestionChange) -> list[str]:
@@ -286,37 +273,31 @@ def junit(run: ScoredRun, comparison: ReleaseComparison | None) -> bytes:
     """
     changes = {} if comparison is None else {each.golden.id: each for each in comparison.questions}
     suite = ET.Element("testsuite", name="ragmonitor gate")
+
+    def add(name: str, kind: str = "", message: str = "", text: str = "") -> None:
+        case = ET.SubElement(suite, "testcase", classname="goldens", name=_xml(name))
+        if kind:
+            ET.SubElement(case, kind, message=_xml(message)).text = _xml(text)
+
     for golden in run.goldens:
-        case = ET.SubElement(
-            suite,
-            "testcase",
-            classname="goldens",
-            name=_xml(f"{golden.question[:200]} [{golden.id}]"),
-        )
-        _judge_case(case, golden, changes.get(golden.id), is_compared=comparison is not None)
+        name = f"{golden.question[:200]} [{golden.id}]"
+        change = changes.get(golden.id)
+        if golden.error:
+            add(name, "error", golden.error)
+        elif change is not None and change.change == "broken":
+            message = f"broken: {change.before:.2f} -> {change.now:.2f}"
+            add(name, "failure", message, "\n".join(_what(change)))
+        elif change is None and comparison is not None:
+            add(name, "skipped", "not scored on both sides")
+        else:
+            add(name)
     if comparison is not None:
-        decided = ET.SubElement(suite, "testcase", classname="goldens", name="decision")
-        if comparison.decision in ("worse", "undecided"):
-            kind = "failure" if comparison.decision == "worse" else "skipped"
-            ET.SubElement(decided, kind, message=_xml(headline(comparison)))
+        kinds: dict[Decision, str] = {"worse": "failure", "undecided": "skipped"}
+        add("decision", kinds.get(comparison.decision, ""), headline(comparison))
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
     suite.set("tests", str(len(suite)))
     return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
-
-
-def _judge_case(
-    case: ET.Element, golden: ScoredGolden, change: QuestionChange | None, *, is_compared: bool
-) -> None:
-    if golden.error:
-        ET.SubElement(case, "error", message=_xml(golden.error))
-    elif change is None:
-        if is_compared:
-            ET.SubElement(case, "skipped", message="not scored on both sides")
-    elif change.change == "broken":
-        message = f"broken: {change.before:.2f} -> {change.now:.2f}"
-        failure = ET.SubElement(case, "failure", message=message)
-        failure.text = _xml("\n".join(_what(change)))
 
 
 def _xml(text: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +13,7 @@ import msgspec
 
 from ragmonitor.goldens.asking import Ask, Asker, ask_each
 from ragmonitor.goldens.golden import Golden, GoldensError, golden_id
-from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.scoring import Scorer, unread_because
+from ragmonitor.offline.scoring import scorer_of, unread_because
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Interaction, Report, Scored, evaluator_name
 from ragmonitor.runtime.apart import run
@@ -93,45 +91,46 @@ def ask_and_score(
     questions = list(goldens)
     scoring.setdefault("evaluators", golden_evaluators(questions))
     scorer = scorer_of(judge=judge, **scoring)
+    asked: list[Interaction] = []
 
     async def work() -> ScoredRun:
         async with scorer:
-            asked: dict[int, Interaction] = {}
             asker = Asker(ask, timeout_s=timeout_s)
-            await ask_each(asker, questions, asked.__setitem__, concurrency=concurrency)
-            return await _scored(questions, [asked[n] for n in range(len(questions))], scorer)
+            await ask_each(asker, questions, asked.append, concurrency=concurrency)
+            lines = [Line(number=n, interaction=x) for n, x in enumerate(asked) if not x.error]
+            outcomes = {each.line.number: each.report async for each in scorer.outcomes(lines)}
+        answers = {
+            each.probe.golden: (each, outcomes.get(n)) for n, each in enumerate(asked) if each.probe
+        }
+        evaluations = [e for each in outcomes.values() if each for e in each.evaluations]
+        return ScoredRun(
+            scored_by=(
+                str(scorer.judge.identity),
+                *dict.fromkeys(e.evaluator for e in evaluations),
+            ),
+            goldens=tuple(_scored(golden, *answers[golden.id]) for golden in questions),
+        )
 
     return run(work())
 
 
-async def _scored(
-    questions: Sequence[Golden], asked: Sequence[Interaction], scorer: Scorer
-) -> ScoredRun:
-    lines = (Line(number=n, interaction=x) for n, x in enumerate(asked, 1) if not x.error)
-    goldens: list[ScoredGolden] = []
-    evaluators: dict[str, None] = {}
-    async with aclosing(scorer.outcomes(lines)) as coming:
-        for golden, each in zip(questions, asked, strict=True):
-            outcome = None if each.error else await anext(coming, None)
-            report = None if outcome is None else outcome.report
-            evaluations = () if report is None else report.evaluations
-            evaluators.update(dict.fromkeys(e.evaluator for e in evaluations))
-            scored = (e for e in evaluations if isinstance(e, Scored))
-            goldens.append(
-                ScoredGolden(
-                    id=golden.id,
-                    question=golden.question,
-                    asked=_asked(golden),
-                    answer=each.answer,
-                    scores={evaluator_name(e.evaluator): e.score for e in scored},
-                    unread="" if report is None else encodable(unread_because(report)),
-                    error=each.error,
-                    # Names of chunks stand in them, and no file holds half of a character.
-                    shortcomings=() if report is None else (*map(encodable, shortcomings(report)),),
-                )
-            )
-    scored_by = (str(scorer.judge.identity), *evaluators)
-    return ScoredRun(scored_by=scored_by, goldens=tuple(goldens))
+def _scored(golden: Golden, answer: Interaction, report: Report | None) -> ScoredGolden:
+    evaluations = () if report is None else report.evaluations
+    return ScoredGolden(
+        id=golden.id,
+        question=golden.question,
+        asked=_asked(golden),
+        answer=answer.answer,
+        scores={
+            evaluator_name(each.evaluator): each.score
+            for each in evaluations
+            if isinstance(each, Scored)
+        },
+        unread="" if report is None else encodable(unread_because(report)),
+        error=answer.error,
+        # Names of chunks stand in them, and no file holds half of a character.
+        shortcomings=() if report is None else (*map(encodable, shortcomings(report)),),
+    )
 
 
 def _asked(golden: Golden) -> str:

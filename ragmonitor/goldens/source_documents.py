@@ -42,45 +42,45 @@ def read_documents(path: Path) -> SourceChunks:
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
-    source = _of_folder(path)
-    source.chunks = [
-        each
-        for each in source.chunks
-        if len(each.text.strip()) >= MIN_CHUNK_CHARACTERS[splitter.language(each.text)]
-    ]
+    source = SourceChunks()
+    for file in _files(path):
+        name = file.name if path.is_file() else file.relative_to(path).as_posix()
+        try:
+            parts = cut(_text_of(file, path))
+        except (InputError, OSError) as error:
+            source.problems.append(f"{name}: {error}")
+            continue
+        source.chunks += [
+            ReferenceChunk(text=part, source=name)
+            for part in parts
+            if len(part.strip()) >= MIN_CHUNK_CHARACTERS[splitter.language(part)]
+        ]
     if not source.chunks:
         why = "; ".join(source.problems[:3]) or f"expected texts in {', '.join(SUFFIXES)}"
         raise InputError(f"{path}: nothing to ask about ({why})")
     return source
 
 
-# --- files ----------------------------------------------------------------------------------------
+def _files(path: Path) -> Iterator[Path]:
+    """Yield the documents of a folder in the order of their names; nothing whose name is hidden."""
+    if path.is_file():
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files = (Path(folder) / name for name in sorted(names) if not name.startswith("."))
+        yield from (file for file in files if file.suffix.lower() in SUFFIXES)
 
 
-def _of_folder(path: Path) -> SourceChunks:
-    collected = SourceChunks()
-    for file in _files(path):
-        name = file.name if path.is_file() else file.relative_to(path).as_posix()
-        if file.suffix.lower() not in SUFFIXES:
-            if path.is_file():
-                raise InputError(
-                    f"{file}: expected one of {', '.join(SUFFIXES)}; convert others to Markdown, "
-                    "such as by pandoc or markitdown"
-                )
-            continue
-        try:
-            if not file.resolve().is_relative_to(path.resolve()):
-                raise InputError("a link to a place outside of this folder")
-            text = _text_of(file)
-        except (InputError, OSError) as error:
-            collected.problems.append(f"{name}: {error}")
-            continue
-        collected.chunks += [ReferenceChunk(text=part, source=name) for part in cut(text)]
-    return collected
-
-
-def _text_of(file: Path) -> str:
-    """Return the text of a file. Raises `InputError`: there is none in it."""
+def _text_of(file: Path, path: Path) -> str:
+    """Return the text of a file in the named place. Raises `InputError`: there is none in it."""
+    if file.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"expected one of {', '.join(SUFFIXES)}; convert others to Markdown, such as by pandoc "
+            "or markitdown"
+        )
+    if not file.resolve().is_relative_to(path.resolve()):
+        raise InputError("a link to a place outside of this folder")
     try:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -88,16 +88,6 @@ def _text_of(file: Path) -> str:
     if not text.strip():
         raise InputError("no text in it")
     return text
-
-
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the files of a folder in the order of their names; nothing whose name is hidden."""
-    if path.is_file():
-        yield path
-        return
-    for folder, folders, names in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(folder) / name for name in sorted(names) if not name.startswith("."))
 
 
 def cut(text: str, *, most: int = CHUNK_CHARACTERS) -> list[str]:

@@ -16,9 +16,8 @@ from ragmonitor.records import (
     AlarmCause,
     AlarmKind,
     AlarmSpan,
-    Assessment,
     Chunk,
-    Interaction,
+    Report,
     SentenceVerdict,
     is_private,
 )
@@ -50,7 +49,7 @@ Text = Annotated[str, AfterValidator(lambda text: printable(text)[:MAX_TEXT])]
 class Part(BaseModel):
     """A part of the record; it is read from stores and addresses, so that it is checked."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True, defer_build=True)
 
 
 class Rate(Part):
@@ -142,24 +141,15 @@ class BadAnswer(Part):
     sentences: tuple[BadSentence, ...]
 
     @classmethod
-    def of(
-        cls,
-        interaction: Interaction,
-        assessment: Assessment | None,
-        *,
-        badness: float,
-        policy: ContentPolicy,
-        trace_id: str = "",
-    ) -> Self:
+    def of(cls, report: Report, *, badness: float, policy: ContentPolicy) -> Self:
         """Return what is kept of an answer.
 
         Args:
-            interaction: The answer.
-            assessment: What the judge says of it.
+            report: By the judge that finds it bad.
             badness: How bad it is, 0 to 1.
             policy: How texts are kept.
-            trace_id: Of its trace; empty: none was emitted.
         """
+        interaction, assessment = report.interaction, report.assessment
         sentences = assessment.sentences if assessment is not None else None
         findings = assessment.counted_findings if assessment is not None else ()
         kept = (
@@ -170,7 +160,7 @@ class BadAnswer(Part):
         return cls(
             id=interaction.id,
             at_s=interaction.ended_ns / 1e9,
-            trace_id=trace_id,
+            trace_id="" if report.target is None else report.target.trace_id,
             badness=badness,
             question=_shown(interaction.query, policy),
             attributes=dict(islice(kept, MAX_ATTRIBUTES)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -21,9 +22,10 @@ from ragmonitor.incidents.incident import (
 )
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.notices import Notifier
-from ragmonitor.records import AlarmEvent, Example, Report, Snapshot
+from ragmonitor.records import AlarmEvent, Report, Snapshot
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Clock, Exporter
+from ragmonitor.stats.signals import HALLUCINATION, outcomes
 from ragmonitor.store import StoreUnavailableError
 
 LOOK_S: Final = 2.0
@@ -35,8 +37,10 @@ GRACE_S: Final = 30.0
 """What a process knows of alarms may be so old: a newer alarm is not cleared by it."""
 LATE_S: Final = 60.0
 """An answer counts from its draw, which on a busy machine is up to so long after its end."""
+MAX_RECENT: Final = 100
+"""Judged answers that are remembered until an incident asks which of them are bad."""
 MAX_SUSPECTS: Final = 50
-"""Bad answers that are remembered for the next incident."""
+"""Bad answers that are remembered while an incident is open."""
 
 Explain = Callable[[str, float], Explanation]
 """From a signal, and when its rise began, to what stands out."""
@@ -79,6 +83,7 @@ class IncidentKeeper(Exporter):
         self._role = "sampled" if is_judged else "builtin"
         self._notices = notices
         self._now = now
+        self._recent: deque[Report] = deque(maxlen=MAX_RECENT)
         self._suspects: dict[str, BadAnswer] = {}
         self._over: set[_Key] = set()
         """The alarms that this process, which evaluates them, has just cleared."""
@@ -89,33 +94,15 @@ class IncidentKeeper(Exporter):
     # --- from the worker ------------------------------------------------------------------------
 
     def export(self, report: Report) -> None:
-        """Remember an answer that the judge found hallucinated, for an incident."""
-        assessment = report.assessment
-        if report.role != self._role or assessment is None or not assessment.hallucinated:
-            return
-        self._remember(report, assessment.finding_share)
+        """Remember a judged answer, for an incident."""
+        if report.role == self._role and report.assessment is not None:
+            self._recent.append(report)
 
     def alarm(self, event: AlarmEvent) -> None:
-        """Remember the answers behind an alarm; the numbers of now, which follow, say it is on."""
-        for each in event.examples:
-            if each.interaction.id not in self._suspects:
-                self._remember(each, each.badness)
+        """Look soon: the numbers of now, which follow, say whether it is on."""
         if not event.raised:
             self._over.add((event.signal, event.judge))
         self._due_s = min(self._due_s, 0.0)
-
-    def _remember(self, bad: Example | Report, badness: float) -> None:
-        id_ = bad.interaction.id
-        self._suspects.pop(id_, None)
-        self._suspects[id_] = BadAnswer.of(
-            bad.interaction,
-            bad.assessment,
-            badness=badness,
-            policy=self._policy,
-            trace_id="" if bad.target is None else bad.target.trace_id,
-        )
-        while len(self._suspects) > MAX_SUSPECTS:
-            del self._suspects[next(iter(self._suspects))]
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Bring the open incident up to date, and close it if it is over."""
@@ -209,8 +196,33 @@ class IncidentKeeper(Exporter):
                     found = self.explain(leading.signal, incident.since_s)
             check = self._snapshot.cause or incident.check
             incident = incident.explained(check, found, now_s)
+        self._suspect(incident.leading)
         since_s = incident.since_s - LATE_S
         return incident.with_answers(e for e in self._suspects.values() if e.at_s >= since_s)
+
+    def _suspect(self, alarm: IncidentAlarm) -> None:
+        """Pick the answers that an alarm calls bad from those that came since the last look."""
+        for report in self._recent:
+            badness = _badness(report, alarm)
+            if badness > 0:
+                bad = BadAnswer.of(report, badness=badness, policy=self._policy)
+                self._suspects.pop(bad.id, None)
+                self._suspects[bad.id] = bad
+        self._recent.clear()
+        while len(self._suspects) > MAX_SUSPECTS:
+            del self._suspects[next(iter(self._suspects))]
+
+
+def _badness(report: Report, alarm: IncidentAlarm) -> float:
+    """Return how bad an answer is by an alarm's signal; where it has none, by hallucination."""
+    assessment, found = report.assessment, outcomes(report)
+    if alarm.signal == HALLUCINATION or alarm.signal not in found:
+        is_bad = assessment is not None and assessment.hallucinated
+        return assessment.finding_share if assessment is not None and is_bad else 0.0
+    outcome = found[alarm.signal]
+    if outcome is None or not outcome.scored:
+        return 0.0
+    return 1 - outcome.value if alarm.higher_is_better else outcome.value
 
 
 def _occasion(before: Incident | None, after: Incident) -> Occasion | None:

@@ -10,14 +10,15 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ragmonitor.judges.judge_prompts import Prompt, correct
-from ragmonitor.judges.provider import Completer, Completion, ProviderError
-from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.records import JudgeUsage
+from ragmonitor.judges.provider import Completer, Completion, ProviderError, charged
+from ragmonitor.judges.reply import Reader, read_fields
+from ragmonitor.records import Cause, JudgeUsage
+from ragmonitor.runtime.errors import JudgeError
 from ragmonitor.runtime.guard import logger, reason
 from ragmonitor.runtime.protocols import BreakerState, Clock
 
@@ -40,7 +41,7 @@ MAX_COOL_S: Final = 600.0
 
 
 class Breaker:
-    """Closed: readings pass. Open: none does, for `COOL_S`. Half open: one passes, as a probe.
+    """Closed: readings pass. Open: none does, for `COOL_S`. Half open: one will, as a probe.
 
     A probe that fails opens it for twice as long as before, up to `MAX_COOL_S`; one that succeeds
     closes it. A provider that names a later time (`Retry-After`) is left alone until then, up to
@@ -52,19 +53,19 @@ class Breaker:
     """
 
     def __init__(self, *, name: str = "", clock: Clock = time.monotonic) -> None:
-        self._name = name
+        self.name = name
+        """The judge's."""
         self._clock = clock
         self._failures = 0
         """Readings in a row that failed, without those that were under way when it opened."""
         self._open_until_s = -math.inf
-        self._is_probing = False
 
     @property
     def state(self) -> BreakerState:
-        """The state as of now; an open breaker stays open after its time until a reading tries."""
+        """The state as of now."""
         if self._failures < OPENS_AFTER:
             return "closed"
-        return "half_open" if self._is_probing else "open"
+        return "half_open" if self.admits() else "open"
 
     def admits(self) -> bool:
         """Return whether a reading would pass now."""
@@ -79,14 +80,12 @@ class Breaker:
         """
         left_s = self._open_until_s - self._clock()
         if left_s > 0:
-            raise ProviderError(
-                f"the provider has failed repeatedly and is not asked for {left_s:.0f} s",
-                kind="down",
-            )
+            problem = f"the provider has failed repeatedly and is not asked for {left_s:.0f} s"
+            raise ProviderError(self.name, problem, kind="down", usage=JudgeUsage())
         is_probe = self._failures >= OPENS_AFTER
         if is_probe:
             # Until then it is the only one; a probe that never ends stops none after it.
-            self._is_probing, self._open_until_s = True, self._clock() + COOL_S
+            self._open_until_s = self._clock() + COOL_S
         try:
             yield is_probe
         except ProviderError as error:
@@ -97,9 +96,6 @@ class Breaker:
             raise
         else:
             self._failures, self._open_until_s = 0, -math.inf
-        finally:  # cancelled, or a fault of ours: that says nothing of the provider
-            if is_probe:
-                self._is_probing = False
 
     def _count(self, error: ProviderError) -> None:
         self._failures += 1
@@ -112,7 +108,7 @@ class Breaker:
             logger.warning(
                 "ragmonitor: the judge %s fails (%s): it is not asked for %.0f s, and then tried "
                 "with one answer at a time; meanwhile answers are judge_down",
-                self._name,
+                self.name,
                 reason(error),
                 cool_s,
             )
@@ -130,21 +126,39 @@ class Calls:
     """The model or function that is asked; loaded."""
     breaker: Breaker
     """Stands before every call."""
-    within_s: float
-    """For all calls and pauses together."""
+    timeout_s: float
+    """For one call; all calls and pauses together may take twice as long."""
     pause: Pause
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     """The cost so far."""
     _began: float = field(default_factory=time.monotonic)
     _retried: int = 0
 
-    async def ask(self, prompt: Prompt, max_tokens: int) -> Completion:
-        """Return a reply. Raises `ProviderError`: there is none."""
-        with self.breaker.attempt() as is_probe:
-            try:
-                return await self._ask(prompt, max_tokens, retries=0 if is_probe else RETRIES)
-            finally:
-                self.usage = replace(self.usage, seconds=time.monotonic() - self._began)
+    async def fields(
+        self,
+        prompt: Prompt,
+        readers: Mapping[str, Reader],
+        max_tokens: int,
+        *,
+        examples: Sequence[Mapping[str, object]] = (),
+    ) -> dict[str, Any]:
+        """Return all fields of a reply. Raises `JudgeError`: it lacks one, or there is none.
+
+        Args:
+            prompt: What the model is sent.
+            readers: By the name of the field.
+            max_tokens: Room for the reply.
+            examples: Which the prompt shows.
+        """
+
+        def read(text: str) -> tuple[dict[str, Any], Sequence[str]]:
+            return read_fields(text, readers, examples=examples)
+
+        values, problems, _ = await self.ask_twice(prompt, read, max_tokens)
+        if problems:
+            unread = f"the reply could not be read: {'; '.join(problems)}"
+            raise JudgeError(self.breaker.name, unread, cause=Cause.UNREADABLE, retryable=True)
+        return values
 
     async def ask_twice(
         self, prompt: Prompt, read: Callable[[str], tuple[T, Sequence[str]]], max_tokens: int
@@ -174,59 +188,50 @@ class Calls:
                     return read_again, still, second.model
         return value, problems, reply.model
 
-    async def _ask(self, prompt: Prompt, max_tokens: int, *, retries: int) -> Completion:
-        while True:
-            left_s = self.within_s - (time.monotonic() - self._began)
-            if left_s < MIN_CALL_S:
-                raise ProviderError(f"no time left of {self.within_s:.3g} s", kind="timeout")
-            try:
-                completion = await self.completer.complete(
-                    prompt, max_tokens=max_tokens, within_s=left_s
-                )
-            except asyncio.CancelledError:  # the provider goes on, and bills
-                self._charge(prompt, max_tokens)
-                raise
-            except ProviderError as error:
-                if error.unread is not None:
-                    self._count(error.unread, prompt)
-                elif error.may_be_billed or error.kind == "timeout":
-                    # Who was too slow has read the prompt, perhaps written the reply.
-                    self._charge(prompt, max_tokens)
-                    retries = min(retries, 1)
-                else:
-                    self.usage += JudgeUsage(calls=1)
-                wait_s = error.retry_after_s
-                if wait_s is None:
-                    # At random, so that callers do not all return at once.
-                    wait_s = PAUSE_S * 2.0**self._retried * random.uniform(0.5, 1.5)
-                if error.kind != "transient" or self._retried >= retries or wait_s >= left_s:
-                    raise
+    async def ask(self, prompt: Prompt, max_tokens: int) -> Completion:
+        """Return a reply. Raises `ProviderError`: there is none."""
+        with self.breaker.attempt() as is_probe:
+            retries = 0 if is_probe else RETRIES
+            while True:
+                try:
+                    return await self._ask(prompt, max_tokens)
+                except ProviderError as error:
+                    if error.may_be_billed:
+                        retries = min(retries, 1)
+                    wait_s = error.retry_after_s
+                    if wait_s is None:
+                        # At random, so that callers do not all return at once.
+                        wait_s = PAUSE_S * 2.0**self._retried * random.uniform(0.5, 1.5)
+                    may_help = error.kind == "transient" and self._retried < retries
+                    if not may_help or wait_s >= self._left_s():
+                        raise
                 self._retried += 1
                 await self.pause(wait_s)
-            else:
-                self._count(completion, prompt)
-                return completion
 
-    def _charge(self, prompt: Prompt, max_tokens: int) -> None:
-        """Count the most that a call costs whose reply did not come or is not there whole."""
-        self._spend(JudgeUsage(calls=1), prompt, max_tokens + self.completer.thinking_tokens)
+    async def _ask(self, prompt: Prompt, max_tokens: int) -> Completion:
+        """Make one call, and charge it whatever comes of it. Raises `ProviderError`."""
+        name, completer = self.breaker.name, self.completer
+        within_s = min(self.timeout_s, self._left_s())
+        if within_s < MIN_CALL_S:
+            late = f"no time left of {2 * self.timeout_s:.3g} s"
+            raise ProviderError(name, late, kind="timeout", usage=JudgeUsage())
+        # Who is cancelled, or too slow, has read the prompt, perhaps written the reply: it bills.
+        spent = charged(prompt, max_tokens + completer.thinking_tokens, completer.price)
+        limit = asyncio.timeout(within_s)
+        try:
+            async with limit:
+                completion = await completer.complete(prompt, max_tokens=max_tokens)
+            spent = completion.usage
+            return completion
+        except (ProviderError, TimeoutError) as error:
+            if limit.expired() or not isinstance(error, ProviderError):
+                late = f"no reply within {within_s:.3g} s"
+                raise ProviderError(name, late, kind="timeout") from None
+            if not error.may_be_billed:
+                spent = error.usage
+            raise
+        finally:
+            self.usage = replace(self.usage + spent, seconds=time.monotonic() - self._began)
 
-    def _count(self, completion: Completion, prompt: Prompt) -> None:
-        usage = completion.usage
-        if usage.input_tokens and usage.output_tokens:
-            self.usage += usage
-        else:
-            # What a provider does not count still costs something: a budget must not leak by it.
-            self._spend(usage, prompt, round(estimate_tokens(completion.text)))
-
-    def _spend(self, usage: JudgeUsage, prompt: Prompt, outputs: int) -> None:
-        inputs = usage.input_tokens or round(prompt_tokens(prompt))
-        outputs = usage.output_tokens or outputs
-        price = self.completer.price
-        cost = 0.0 if price is None else price.of(inputs, outputs)
-        self.usage += replace(usage, input_tokens=inputs, output_tokens=outputs, cost_usd=cost)
-
-
-def prompt_tokens(prompt: Prompt) -> float:
-    """Return an upper estimate of the tokens of a prompt."""
-    return sum(estimate_tokens(message["content"]) for message in prompt)
+    def _left_s(self) -> float:
+        return 2 * self.timeout_s - (time.monotonic() - self._began)

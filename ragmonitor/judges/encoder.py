@@ -20,17 +20,11 @@ from typing import Any, Final, NamedTuple
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.long_evidence import spread
+from ragmonitor.judges.reply import verdict_of
 from ragmonitor.judges.scrubbing import one_line_of
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.records import (
-    Assessment,
-    Cause,
-    Interaction,
-    JudgeIdentity,
-    SentenceVerdict,
-    Verdict,
-)
+from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity, Verdict
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.errors import JudgeError, MissingExtraError
 
@@ -62,6 +56,8 @@ class _Model(NamedTuple):
     is_of_tokens: bool
 
 
+_Support = tuple[float, Sequence[int], Sequence[str]]
+"""How well a sentence is supported, the chunks that bear it, and its words that none bears."""
 _TURN: Final = threading.Lock()
 """One input at a time: a second one would only share the same cores."""
 
@@ -144,27 +140,28 @@ class EncoderJudge:
         claims = [each for each in sentences if each.start not in silent]
         read = self._by_tokens if model.is_of_tokens else self._by_pairs
         found = dict(zip(claims, read(model, interaction, claims) if claims else (), strict=True))
-        risk = 1 - min((each.support or 0.0 for each in found.values()), default=1.0)
-        verdicts = tuple(found.get(each) or _verdict(each, Verdict.NO_CLAIM) for each in sentences)
-        return replace(base, judge=self.identity, sentences=verdicts, risk=risk)
-
-    def _judged(
-        self, claim: Sentence, share: float, chunks: Sequence[int], words: Sequence[str]
-    ) -> SentenceVerdict:
-        """Return the verdict by the model's score, with chunks or the words that lack support."""
-        if share >= self._threshold:
-            return _verdict(claim, Verdict.SUPPORTED, chunks=tuple(chunks), support=share)
-        return _verdict(claim, Verdict.ABSENT, words=tuple(words), support=share)
+        verdicts = []
+        for each in sentences:
+            share, chunks, words = found.get(each, (None, (), ()))
+            if share is None:
+                verdicts.append(verdict_of(each, Verdict.NO_CLAIM))
+            elif share >= self._threshold:
+                verdict = verdict_of(each, Verdict.SUPPORTED, chunks=tuple(chunks), support=share)
+                verdicts.append(verdict)
+            else:
+                verdict = verdict_of(each, Verdict.ABSENT, words=tuple(words), support=share)
+                verdicts.append(verdict)
+        risk = 1 - min((share for share, _, _ in found.values()), default=1.0)
+        return replace(base, judge=self.identity, sentences=tuple(verdicts), risk=risk)
 
     def _by_pairs(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
-    ) -> Iterator[SentenceVerdict]:
+    ) -> Iterator[_Support]:
         """Compare each sentence with each chunk, and with neighbours together."""
-        chunks = [chunk.text for chunk in interaction.chunks]
         longest = max(estimate_tokens(claim.text) for claim in claims)
         room = max(_MIN_EVIDENCE_TOKENS, model.window - longest - 8)
         # Each chunk alone, in pieces if need be, and then neighbours together.
-        shares = spread(chunks, room_tokens=room)
+        shares = spread([chunk.text for chunk in interaction.chunks], room_tokens=room)
         alone = [part for share in shares for part in share]
         texts = [part.text for part in alone]
         texts += ["\n".join(part.text for part in share) for share in shares if len(share) > 1]
@@ -177,42 +174,41 @@ class EncoderJudge:
             order = sorted(by_chunk, key=lambda each: -by_chunk[each])
             bearing = [each for each in order if by_chunk[each] >= best / 2]
             # A claim that only several support together rests on two of them at least.
-            yield self._judged(claim, best, bearing or order[:2], ())
+            yield best, bearing or order[:2], ()
 
     def _by_tokens(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]
-    ) -> Iterator[SentenceVerdict]:
+    ) -> Iterator[_Support]:
         """Classify the whole answer at once, behind the question and as many chunks as fit."""
         answer, query = splitter.without_thoughts(interaction.answer), interaction.query
         room = model.window - estimate_tokens(answer) - estimate_tokens(_passages(query, [])) - 8
         if room < _MIN_EVIDENCE_TOKENS:
             why = f"question and answer leave no room for evidence in {model.window} tokens"
             raise self._failure(why, Cause.EVIDENCE_TOO_LONG)
-        best: Spans = {}
         shares = spread([chunk.text for chunk in interaction.chunks], room_tokens=room)
         inputs = [(_passages(query, [part.text for part in share]), answer) for share in shares]
+        best: Spans = {}
         for scores in self._scores(model, inputs):
             for (start, end), score in scores.items():
                 # To byte-level tokenizers the space before a word is part of it.
-                visible = answer[start:end].lstrip()
-                if visible:
+                if visible := answer[start:end].lstrip():
                     span = end - len(visible), end
                     # A token that one window supports is supported.
                     best[span] = max(score, best.get(span, 0.0))
         for claim in claims:
             within = {span: s for span, s in best.items() if claim.start <= span[0] < claim.end}
             bad = sorted(span for span, score in within.items() if score < self._threshold)
-            yield self._judged(claim, min(within.values(), default=0.0), (), _words(answer, bad))
+            yield min(within.values(), default=0.0), (), _words(answer, bad)
 
     def _scores(self, model: _Model, pairs: Sequence[Pair]) -> list[Any]:
         scores: list[Any] = []
-        with _TURN:
-            for at in range(0, len(pairs), INPUTS_AT_ONCE):
-                try:
+        try:
+            with _TURN:
+                for at in range(0, len(pairs), INPUTS_AT_ONCE):
                     scores += model.supports(pairs[at : at + INPUTS_AT_ONCE])
-                except RuntimeError as error:  # `torch.OutOfMemoryError` is one
-                    # Not `from error`: its frames hold tensors.
-                    raise self._failure(f"the model failed: {one_line_of(error)}") from None
+        except RuntimeError as error:  # `torch.OutOfMemoryError` is one
+            # Not `from error`: its frames hold tensors.
+            raise self._failure(f"the model failed: {one_line_of(error)}") from None
         return scores
 
     def _loaded(self) -> _Model:
@@ -230,12 +226,6 @@ class EncoderJudge:
 
     def _failure(self, problem: str, cause: Cause = Cause.JUDGE_ERROR) -> JudgeError:
         return JudgeError(self._name, problem, cause=cause)
-
-
-def _verdict(sentence: Sentence, verdict: Verdict, **details: Any) -> SentenceVerdict:
-    return SentenceVerdict(
-        text=sentence.text, start=sentence.start, end=sentence.end, verdict=verdict, **details
-    )
 
 
 def _load(name: str, device: str, options: Mapping[str, Any]) -> _Model:
@@ -256,17 +246,15 @@ def _load(name: str, device: str, options: Mapping[str, Any]) -> _Model:
     is_of_tokens = any("TokenClassification" in kind for kind in kinds)
     if not is_of_tokens and not any("SequenceClassification" in kind for kind in kinds):
         raise ValueError(f"it classifies neither pairs nor tokens ({', '.join(kinds)})")
-    auto = transformers.AutoModelForSequenceClassification
-    if is_of_tokens:
-        auto = transformers.AutoModelForTokenClassification
+    kind = "Token" if is_of_tokens else "Sequence"
+    auto = getattr(transformers, f"AutoModelFor{kind}Classification")
     model = auto.from_pretrained(name, **options).to(device).eval()
     if callable(predict := getattr(model, "predict", None)):  # HHEM 2.1 brings its tokenizer
 
         def predicted(pairs: Sequence[Pair]) -> list[Any]:
-            with torch.inference_mode():
-                return [float(share) for share in predict(list(pairs))]
+            return [float(share) for share in predict(list(pairs))]
 
-        return _Model(MAX_TOKENS, predicted, is_of_tokens=False)
+        return _Model(MAX_TOKENS, torch.inference_mode()(predicted), is_of_tokens=False)
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
     positions = getattr(config, "max_position_embeddings", None) or MAX_TOKENS
     # A tokenizer without a limit says a number beyond all sense.
@@ -275,33 +263,26 @@ def _load(name: str, device: str, options: Mapping[str, Any]) -> _Model:
 
     def supports(pairs: Sequence[Pair]) -> list[Any]:
         encoded = tokenizer(
-            [first for first, _ in pairs],
-            [second for _, second in pairs],
+            *map(list, zip(*pairs, strict=True)),
             truncation="only_first" if is_of_tokens else "longest_first",
             max_length=window,
             padding=True,
             return_offsets_mapping=True,
             return_tensors="pt",
         )
-        spans = encoded.pop("offset_mapping").tolist()
-        with torch.inference_mode():
-            logits = model(**encoded.to(device)).logits.float()
+        offsets = encoded.pop("offset_mapping").tolist()
+        logits = model(**encoded.to(device)).logits.float()
         one = logits.shape[-1] == 1  # one score: that it is consistent
         shares = (logits.sigmoid() if one else logits.softmax(-1))[..., supported].tolist()
         if not is_of_tokens:
             return list(shares)
-        return [
-            {
-                (start, end): share
-                for share, (start, end), text in zip(
-                    shares[at], spans[at], encoded.sequence_ids(at), strict=True
-                )
-                if text == 1 and end > start
-            }
-            for at in range(len(pairs))
-        ]
+        scores: list[Any] = []
+        for at, row in enumerate(shares):
+            tokens = zip(row, offsets[at], encoded.sequence_ids(at), strict=True)
+            scores.append({(a, z): s for s, (a, z), text in tokens if text == 1 and z > a})
+        return scores
 
-    return _Model(window, supports, is_of_tokens)
+    return _Model(window, torch.inference_mode()(supports), is_of_tokens)
 
 
 def _supported(names: Mapping[int, str]) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.provider import Completer, Completion, ProviderError
+from ragmonitor.judges.provider import Completer, Completion, ProviderError, charged
 from ragmonitor.judges.scrubbing import one_line_of
-from ragmonitor.records import JudgeUsage
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.runtime.apart import apart
 from ragmonitor.runtime.prices import Price
 from ragmonitor.runtime.protocols import BudgetUnit
@@ -58,8 +58,7 @@ class FunctionJudge(LlmJudge):
         """
         if parallel < 1:
             raise ValueError("parallel is at least 1")
-        completer = FunctionCompleter(function, parallel=parallel, timeout_s=timeout_s)
-        completer.price = None if price is None else Price(*price)
+        completer = FunctionCompleter(function, name=name, parallel=parallel, price=price)
         super().__init__(
             name, timeout_s=timeout_s, budget_unit=budget_unit, completer=completer, **options
         )
@@ -70,10 +69,11 @@ class FunctionJudge(LlmJudge):
 class FunctionCompleter(Completer):
     """Lets a function reply to prompts, on one loop at a time."""
 
-    def __init__(self, function: Function, *, parallel: int, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._function = function
-        self._parallel = parallel
+    def __init__(
+        self, function: Function, *, name: str, parallel: int, price: tuple[float, float] | None
+    ) -> None:
+        self._function, self._name, self._parallel = function, name, parallel
+        self.price = None if price is None else Price(*price)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def complete(
@@ -81,38 +81,27 @@ class FunctionCompleter(Completer):
         prompt: Prompt,
         *,
         max_tokens: int,  # noqa: ARG002 - a function knows no room for its reply
-        within_s: float,
     ) -> Completion:
-        """Return the function's reply to a prompt.
-
-        Raises:
-            ProviderError: It raised, was too slow, or gave what is no reply.
-        """
+        """Return the function's reply. Raises `ProviderError`: it raised, or that is no reply."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop, self._turns = loop, asyncio.Semaphore(self._parallel)
-        text = "\n\n".join(each["content"] for each in prompt)
-        within_s = min(within_s, self._timeout_s)
-        limit = asyncio.timeout(within_s)
         try:
-            async with limit, self._turns:
-                reply = await self._reply(text)
+            async with self._turns:
+                reply = await self._reply("\n\n".join(each["content"] for each in prompt))
         except Exception as error:  # noqa: BLE001 - the function is anybody's code
-            # Not `from error`: its frames hold prompts.
-            if limit.expired():
-                late = f"no reply within {within_s:.3g} s"
-                raise ProviderError(late, kind="timeout") from None
             why = f"{type(error).__name__}: {one_line_of(error)}"
-            raise ProviderError(why, kind="permanent") from None
-        # Nobody counted its tokens: the reading estimates them.
-        return Completion(text=reply, model="", is_cut=False, usage=JudgeUsage(calls=1))
+            # Not `from error`: its frames hold prompts.
+            raise ProviderError(self._name, why, kind="permanent") from None
+        # Nobody counted its tokens.
+        usage = charged(prompt, estimate_tokens(reply), self.price)
+        return Completion(text=reply, model="", is_cut=False, usage=usage)
 
-    async def _reply(self, text: str) -> str:
-        if inspect.iscoroutinefunction(self._function):
-            replies: Any = await self._function([text])
-        else:
-            replies = await apart(self._function, [text])
-            replies = await replies if inspect.isawaitable(replies) else replies
+    async def _reply(self, prompt: str) -> str:
+        # What makes a coroutine needs no thread, and takes none from anybody.
+        replies: Any = await apart(self._function, [prompt])
+        if inspect.isawaitable(replies):
+            replies = await replies
         if isinstance(replies, str) or len(replies) != 1:
             raise ValueError("the function gave no list of 1 reply")
         return replies[0] if isinstance(replies[0], str) else ""

@@ -149,9 +149,8 @@ def compose(system: str, sections: Sequence[Section], reminder: str) -> Prompt:
         for section in sections
     ]
     border = border_outside("\n".join(text for each in cleaned for text in each.texts))
-    user = "\n".join(
-        [*(each.written(border) for each in cleaned), reminder.replace("{border}", border)]
-    )
+    lines = [each.written(border) for each in cleaned]
+    user = "\n".join([*lines, reminder.replace("{border}", border)])
     return ({"role": "system", "content": system}, {"role": "user", "content": user})
 
 

@@ -19,7 +19,6 @@ import msgspec
 from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity, JudgeUsage
 from ragmonitor.runtime.capabilities import CapableJudge
 from ragmonitor.runtime.errors import InputError, JudgeError, file_errors
-from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import Asker, Clock, Section
 from ragmonitor.runtime.tables import owners_alone
 
@@ -65,17 +64,15 @@ class KeptReplies:
         if path is None or not path.exists():
             return
         with file_errors(path):
-            *whole, last = path.read_bytes().split(b"\n")
-        for number, line in enumerate(whole, 1):
-            if line.strip():
-                try:
-                    self._take(msgspec.json.decode(line, type=_Line))
-                except msgspec.MsgspecError as error:
-                    raise InputError(
-                        f"{path}, line {number}: {error}; it keeps replies of earlier runs: move "
-                        "it away to begin anew"
-                    ) from error
-        self._torn_bytes = len(last)
+            whole, _, torn = path.read_bytes().rpartition(b"\n")
+        try:
+            for line in msgspec.json.Decoder(_Line).decode_lines(whole):
+                self._take(line)
+        except msgspec.MsgspecError as error:
+            raise InputError(
+                f"{path}: {error}; it keeps replies of earlier runs: move it away to begin anew"
+            ) from error
+        self._torn_bytes = len(torn)
 
     def _take(self, line: _Line) -> None:
         self.usage += line.usage
@@ -89,22 +86,18 @@ class KeptReplies:
         since, reply = self._replies.get(key, (0.0, None))
         return None if self.path is None and self._clock() - since > AGE_S else reply
 
-    def add(
-        self, key: str, reply: Any, usage: JudgeUsage | None = None, *, question: str = ""
-    ) -> None:
+    def add(self, key: str, reply: Any, usage: JudgeUsage, *, question: str = "") -> None:
         """Keep what a call gave and cost. Raises `InputError`: the file cannot be written."""
-        line = _Line(key=key, question=question, reply=reply, usage=usage or JudgeUsage())
+        line = _Line(key=key, question=question, reply=reply, usage=usage)
         self._take(line)
         if self.path is None:
             return
-        with (
-            file_errors(self.path),
-            open(self.path, "ab", buffering=0, opener=owners_alone) as file,
-        ):
+        text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
+        path, opener = self.path, owners_alone
+        with file_errors(path), open(path, "ab", buffering=0, opener=opener) as file:
             if self._torn_bytes:
                 file.truncate(file.tell() - self._torn_bytes)
-            text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
-            file.write(encodable(text).encode() + b"\n")
+            file.write(f"{text}\n".encode("utf-8", "replace"))
         self._torn_bytes = 0
 
 
@@ -146,35 +139,40 @@ class KeepingJudge(CapableJudge):
         if self._advice:
             problem = f"{self.replies.path} has no reply to this answer: {self._advice}"
             raise JudgeError(str(self.identity), problem, cause=Cause.JUDGE_ERROR)
-        question = interaction.query
+        reply, usage = None, JudgeUsage()
         try:
             assessment = await super().assess(interaction)
+            usage = assessment.usage
+            # A provider that fails once does not leave the reference unread for ever.
+            if assessment.reference_cause is None:
+                reply = msgspec.to_builtins(assessment)
+            return assessment
         except JudgeError as error:
-            if error.usage.calls:
-                self.replies.add(key, None, error.usage, question=question)
+            usage = error.usage
             raise
-        reply = msgspec.to_builtins(assessment)
-        # A provider that fails once does not leave the reference unread for ever.
-        is_whole = assessment.reference_cause is None
-        usage = assessment.usage
-        self.replies.add(key, reply if is_whole else None, usage, question=question)
-        return assessment
+        finally:
+            if reply or usage.calls:
+                self.replies.add(key, reply, usage, question=interaction.query)
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> KeepingAsker | None:
         """Return whom evaluators ask about one answer; None: the judge cannot be asked."""
-        asker = super().asker(interaction, assessment)
-        return None if asker is None else KeepingAsker(asker, interaction, self.replies)
+        if (asker := super().asker(interaction, assessment)) is None:
+            return None
+        return KeepingAsker(asker, key_of(interaction, asker.identity), self.replies)
 
 
 class KeepingAsker:
     """An asker behind kept replies."""
 
-    def __init__(self, asker: Asker, interaction: Interaction, replies: KeptReplies) -> None:
-        self._asker = asker
-        self._interaction = interaction
-        self._replies = replies
+    def __init__(self, asker: Asker, about: str, replies: KeptReplies) -> None:
+        """Put the replies before the asker; `about` is the key of the answer that it reads."""
+        self._asker, self._about, self._replies = asker, about, replies
         self.identity: JudgeIdentity = asker.identity
-        self.sentence_counts = asker.sentence_counts
+
+    @property
+    def sentence_counts(self) -> Sequence[int]:
+        """The number of sentences of each chunk."""
+        return self._asker.sentence_counts
 
     @property
     def usage(self) -> JudgeUsage:
@@ -186,7 +184,7 @@ class KeepingAsker:
     ) -> Mapping[str, object] | None:
         """Return the kept reply to a question; None: there is none."""
         reply: Mapping[str, object] | None = self._replies.get(
-            self._key(instructions, fields, shown)
+            _digest(self._about, instructions, dict(fields), [*shown])
         )
         return reply
 
@@ -198,31 +196,18 @@ class KeepingAsker:
         shown: Sequence[Section] = ("chunks", "question", "answer"),
     ) -> Mapping[str, object]:
         """Return the fields of the judge's reply, kept or from the judge."""
-        kept = self.kept(instructions, fields, shown)
-        if kept is not None:
-            return kept
-        before, reply = self._asker.usage, None
+        reply = self.kept(instructions, fields, shown)
+        if reply is not None:
+            return reply
+        before = self._asker.usage
         try:
-            said = await self._asker.ask(instructions, fields=fields, shown=shown)
-            reply = dict(said)
-            return said
+            reply = await self._asker.ask(instructions, fields=fields, shown=shown)
+            return reply
         finally:
-            usage = _less(self._asker.usage, before)
+            usage = self._asker.usage - before
             if usage.calls:
-                self._replies.add(self._key(instructions, fields, shown), reply, usage)
-
-    def _key(self, instructions: str, fields: Mapping[str, str], shown: Sequence[Section]) -> str:
-        about = key_of(self._interaction, self.identity)
-        return _digest(about, instructions, dict(fields), [*shown])
-
-
-def _less(now: JudgeUsage, before: JudgeUsage) -> JudgeUsage:
-    return JudgeUsage(
-        calls=now.calls - before.calls,
-        input_tokens=now.input_tokens - before.input_tokens,
-        output_tokens=now.output_tokens - before.output_tokens,
-        cost_usd=now.cost_usd - before.cost_usd,
-    )
+                key = _digest(self._about, instructions, dict(fields), [*shown])
+                self._replies.add(key, reply, usage)
 
 
 def key_of(interaction: Interaction, judge: JudgeIdentity) -> str:

@@ -16,17 +16,10 @@ from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionA
 from ragmonitor.judges.judge_prompts import write_prompt
 from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
 from ragmonitor.judges.provider import Completer, Provider, ProviderError
-from ragmonitor.judges.reference_checks import read_reference, reply_tokens
+from ragmonitor.judges.reference_checks import read_reference
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
-from ragmonitor.judges.sentences import Sentence
-from ragmonitor.judges.tokens import estimate_tokens
-from ragmonitor.records import (
-    Assessment,
-    Cause,
-    Interaction,
-    JudgeIdentity,
-    Language,
-)
+from ragmonitor.judges.tokens import estimate_tokens, reply_tokens
+from ragmonitor.records import Assessment, Cause, Interaction, JudgeIdentity
 from ragmonitor.runtime.errors import JudgeError, SettingsError
 from ragmonitor.runtime.prices import Price
 from ragmonitor.runtime.protocols import BreakerState, BudgetUnit
@@ -97,7 +90,7 @@ class LlmJudge:
         self.identity = JudgeIdentity(name=model, version=prompt_version(), kind="LLM")
         """The model, and the version of the prompt and of the rules for replies."""
         self.budget_unit: BudgetUnit = budget_unit
-        self._reading_timeout_s = 2 * timeout_s
+        self._timeout_s = timeout_s
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
         self._pause = pause
@@ -151,29 +144,38 @@ class LlmJudge:
         answer = splitter.without_thoughts(interaction.answer)
         sentences, language = splitter.split(answer), splitter.language(answer)
         calls = self._calls()
+
+        async def read(parts: Sequence[Part]) -> tuple[ParsedReply, str]:
+            """Return what a model says by one share of the chunks, and the model."""
+            chunks, question = [part.text for part in parts], interaction.query
+            prompt = write_prompt(
+                question=question,
+                chunks=chunks,
+                sentences=[sentence.text for sentence in sentences],
+                language=language,
+                asked_ns=interaction.started_ns,
+            )
+
+            def read_one(text: str) -> tuple[ParsedReply, Sequence[str]]:
+                reply = read_reply(text, sentences=sentences, chunks=chunks, question=question)
+                return reply, reply.problems
+
+            room = reply_tokens(len(sentences), len(chunks))
+            reply, _, model = await calls.ask_twice(prompt, read_one, room)
+            return reply, model
+
         try:
-            reading = [
-                asyncio.ensure_future(self._read(calls, interaction, sentences, language, parts))
-                for parts in shares
-            ]
+            reading = [asyncio.ensure_future(read(parts)) for parts in shares]
             # All are waited for, so that their cost is known.
             await asyncio.gather(*reading, return_exceptions=True)
             replies = [each.result() for each in reading]
         except ProviderError as error:
-            raise self._error(
-                str(error),
-                error.cause,
-                retryable=error.kind in ("timeout", "transient", "down"),
-                usage=calls.usage,
-            ) from error
+            error.usage = calls.usage
+            raise
         joined = join([reply for reply, _ in replies], shares, n_chunks=len(interaction.chunks))
         if not joined.is_usable:
-            raise self._error(
-                f"the reply could not be read: {'; '.join(joined.problems)}",
-                Cause.UNREADABLE,
-                retryable=True,
-                usage=calls.usage,
-            )
+            unread = f"the reply could not be read: {'; '.join(joined.problems)}"
+            raise self._error(unread, Cause.UNREADABLE, retryable=True, usage=calls.usage)
         signed = [model for _, model in replies if model in self.fallbacks]
         assessment = Assessment(
             judge=replace(self.identity, name=signed[0]) if signed else self.identity,
@@ -184,59 +186,20 @@ class LlmJudge:
             chunk_relevance=joined.chunk_relevance,
         )
         if interaction.reference.strip():
-            found = await read_reference(calls, interaction, assessment, shares)
-            if isinstance(found, Cause):
-                assessment = replace(assessment, reference_cause=found)
-            else:
-                assessment = replace(assessment, reference=found)
+            assessment = await read_reference(calls, interaction, assessment, shares)
         return replace(assessment, usage=calls.usage)
-
-    async def _read(
-        self,
-        calls: Calls,
-        interaction: Interaction,
-        sentences: Sequence[Sentence],
-        language: Language,
-        parts: Sequence[Part],
-    ) -> tuple[ParsedReply, str]:
-        """Return what a model says by one share of the chunks, and the model.
-
-        Raises:
-            ProviderError: The provider failed.
-        """
-        chunks, question = [part.text for part in parts], interaction.query
-        prompt = write_prompt(
-            question=question,
-            chunks=chunks,
-            sentences=[sentence.text for sentence in sentences],
-            language=language,
-            asked_ns=interaction.started_ns,
-        )
-
-        def read(text: str) -> tuple[ParsedReply, Sequence[str]]:
-            reply = read_reply(text, sentences=sentences, chunks=chunks, question=question)
-            return reply, reply.problems
-
-        room = _room_for_reply(len(sentences), len(chunks))
-        reply, _, model = await calls.ask_twice(prompt, read, room)
-        return reply, model
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
         """Return the asker by which evaluators ask questions of their own, each one call."""
-        room = _room_for_reply(len(assessment.sentences or ()), len(interaction.chunks))
         return InteractionAsker(
-            interaction=interaction,
-            calls=self._calls(),
-            identity=assessment.judge,
-            max_prompt_tokens=self._tokens_per_call,
-            reply_tokens=room,
+            self._calls(), interaction, assessment, max_prompt_tokens=self._tokens_per_call
         )
 
     def _calls(self) -> Calls:
         return Calls(
             completer=self._completer,
             breaker=self.breaker,
-            within_s=self._reading_timeout_s,
+            timeout_s=self._timeout_s,
             pause=self._pause,
         )
 
@@ -252,21 +215,19 @@ class LlmJudge:
         """
         self._check_price()
         shares = len(self._spread(interaction))
-        has_reference = bool(interaction.reference.strip())
+        sentences = len(splitter.spans(interaction.answer))
+        references = len(splitter.spans(interaction.reference))
         # A reference is read in calls of its own, from the same evidence.
-        passes = 2 if has_reference else 1
+        passes = 2 if references else 1
         if self.budget_unit == "calls":
             return 2.0 * shares * passes + RETRIES
-        sentences = len(splitter.spans(interaction.answer))
-        evidence = _evidence_tokens(interaction)
-        fixed = self._fixed_tokens(interaction) + estimate_tokens(interaction.reference)
-        inputs = 2 * passes * (shares * (fixed + 4 * sentences + _CORRECTION_TOKENS) + evidence)
+        texts = _frame_tokens(interaction) + estimate_tokens(interaction.reference)
+        texts += 4 * sentences + _CORRECTION_TOKENS
+        inputs = 2 * passes * (shares * texts + _evidence_tokens(interaction))
         # A reading is set aside for each question of an evaluator, which has a least room.
-        room = max(MIN_REPLY_TOKENS, _room_for_reply(sentences, len(interaction.chunks) + shares))
-        if has_reference:
-            references = min(1 + len(interaction.reference) // 2, 400)
-            room = max(room, reply_tokens(sentences, references, 10))
-        outputs = passes * shares * (3 * room + 2 * self._completer.thinking_tokens)
+        room = reply_tokens(sentences, len(interaction.chunks) + shares, references)
+        room = 3 * max(MIN_REPLY_TOKENS, room) + 2 * self._completer.thinking_tokens
+        outputs = passes * shares * room
         if self.budget_unit == "tokens":
             return float(inputs + outputs)
         price = self._completer.price or Price(0.0, 0.0)
@@ -276,19 +237,13 @@ class LlmJudge:
         """Close the connections of the running loop."""
         await self._completer.close()
 
-    def _fixed_tokens(self, interaction: Interaction) -> float:
-        """Return the tokens of every call of a reading, whichever chunks it is shown."""
-        return (
-            _FRAME_TOKENS + estimate_tokens(interaction.query) + estimate_tokens(interaction.answer)
-        )
-
     def _spread(self, interaction: Interaction) -> list[list[Part]]:
         """Return the chunks by the calls that they are spread over.
 
         Raises:
             JudgeError: They need more calls than there may be.
         """
-        room = self._tokens_per_call - self._fixed_tokens(interaction)
+        room = self._tokens_per_call - _frame_tokens(interaction)
         shares: list[list[Part]] = []
         # Before it is cut into pieces: what is far too long would be cut for nothing.
         if room >= _MIN_CHUNK_TOKENS and _evidence_tokens(interaction) <= room * self._max_calls:
@@ -329,9 +284,9 @@ def prompt_version() -> str:
     return f"{hashlib.blake2b(chr(0).join(texts).encode(), digest_size=4).hexdigest()}.{RULES}"
 
 
-def _room_for_reply(sentences: int, chunks: int) -> int:
-    """Return the tokens of a reply: about three times what an honest one takes."""
-    return 60 + 28 * sentences + 4 * chunks
+def _frame_tokens(interaction: Interaction) -> float:
+    """Return the tokens of every call of a reading, whichever chunks it is shown."""
+    return _FRAME_TOKENS + estimate_tokens(interaction.query) + estimate_tokens(interaction.answer)
 
 
 def _evidence_tokens(interaction: Interaction) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from statistics import fmean
+from typing import Any, Final
 
 from ragmonitor.judges.reply import ParsedReply, worst
 from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
@@ -73,18 +74,16 @@ def join(
         verdicts.append([_moved(each, parts) for each in reply.sentences or ()])
         for part, rating in zip(parts, reply.chunk_relevance or (), strict=False):
             best[part.position] = max(best[part.position], rating)
-    relevancies = [each.relevancy for each in replies if each.relevancy is not None]
-    evasive = [each.evasive for each in replies if each.evasive is not None]
-    n = len(replies)
+
+    def of_all(field: str, joined: Callable[[list[Any]], Any]) -> Any:
+        values = [getattr(reply, field) for reply in replies]
+        return None if None in values else joined(values)
+
     return ParsedReply(
-        sentences=tuple(map(_joined, zip(*verdicts, strict=True)))
-        if all(each.sentences is not None for each in replies)
-        else None,
-        relevancy=sum(relevancies) / n if len(relevancies) == n else None,
-        evasive=2 * sum(evasive) > n if len(evasive) == n else None,
-        chunk_relevance=tuple(best)
-        if all(each.chunk_relevance is not None for each in replies)
-        else None,
+        sentences=of_all("sentences", lambda _: tuple(map(_joined, zip(*verdicts, strict=True)))),
+        relevancy=of_all("relevancy", fmean),
+        evasive=of_all("evasive", lambda said: 2 * sum(said) > len(said)),
+        chunk_relevance=of_all("chunk_relevance", lambda _: tuple(best)),
         problems=tuple(
             f"call {number}: {problem}"
             for number, reply in enumerate(replies, 1)
@@ -104,7 +103,7 @@ def _joined(said: Sequence[SentenceVerdict]) -> SentenceVerdict:
     supporting = [each for each in said if each.verdict is Verdict.SUPPORTED and each.chunks]
     if supporting:
         # A number that one of them found is found.
-        first = next((each for each in supporting if not each.reasons), supporting[0])
+        first = min(supporting, key=lambda each: bool(each.reasons))
         return replace(first, chunks=_all_chunks(supporting))
     claims = [each for each in said if each.verdict is not Verdict.NO_CLAIM]
     for verdict in (Verdict.CONTRADICTED, Verdict.ABSENT):

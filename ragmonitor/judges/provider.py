@@ -11,16 +11,17 @@ import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.judges.judge_prompts import Prompt
 from ragmonitor.judges.scrubbing import one_line_of
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.runtime.apart import apart, run
-from ragmonitor.runtime.errors import JudgeError, MissingExtraError, RagMonitorError
+from ragmonitor.runtime.errors import JudgeError, MissingExtraError
 from ragmonitor.runtime.guard import silenced
 from ragmonitor.runtime.prices import Price, litellm_entry, litellm_price
 
@@ -36,6 +37,18 @@ _THINKING_TOKENS: Final = 4096
 _MAX_REPLY_BYTES: Final = 4_000_000
 """A reply that says that it is longer is not read."""
 
+Kind = Literal["timeout", "transient", "permanent", "refused", "filtered", "down"]
+"""`transient`: the same call may succeed soon; `permanent`: no call will; `refused`: this one
+will not, others may; `filtered`: so too, by the model or its provider because of what the texts
+say; `down`: it was not made."""
+_CAUSES: Final[Mapping[str, Cause]] = {
+    "timeout": Cause.JUDGE_TIMEOUT,
+    "down": Cause.JUDGE_DOWN,
+    "filtered": Cause.JUDGE_REFUSED,
+}
+
+_ONE_CALL: Final = JudgeUsage(calls=1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
@@ -49,36 +62,26 @@ class Completion:
     usage: JudgeUsage
 
 
-@dataclass(eq=False, kw_only=True)
-class ProviderError(RagMonitorError):
+class ProviderError(JudgeError):
     """A call gave no reply."""
 
-    detail: str = field(kw_only=False)
-    """What happened, in one line, without keys."""
-    kind: Literal["timeout", "transient", "permanent", "refused", "filtered", "forgone", "down"]
-    """`transient`: the same call may succeed soon; `permanent`: no call will; `refused`: this one
-    will not, others may; `filtered`: so too, by the model or its provider because of what the texts
-    say; `forgone`: the same call without an option that it refused may; `down`: it was not made."""
     retry_after_s: float | None = None
     """When the provider wants to be asked again, if it said so."""
-    may_be_billed: bool = False
+    may_be_billed = False
     """The provider may have read the prompt and begun to reply, and told nobody how many tokens
     that took."""
-    unread: Completion | None = None
-    """A whole reply that is not read; it costs what one that is read does."""
 
-    def __str__(self) -> str:
-        return self.detail
-
-    @property
-    def cause(self) -> Cause:
-        """The cause under which evaluations that needed the reply are counted."""
-        causes: dict[str, Cause] = {
-            "timeout": Cause.JUDGE_TIMEOUT,
-            "down": Cause.JUDGE_DOWN,
-            "filtered": Cause.JUDGE_REFUSED,
-        }
-        return causes.get(self.kind, Cause.JUDGE_ERROR)
+    def __init__(
+        self, judge: str, problem: str, *, kind: Kind, usage: JudgeUsage = _ONE_CALL
+    ) -> None:
+        super().__init__(
+            judge,
+            problem,
+            cause=_CAUSES.get(kind, Cause.JUDGE_ERROR),
+            retryable=kind in ("timeout", "transient", "down"),
+            usage=usage,
+        )
+        self.kind = kind
 
 
 class Completer(Protocol):
@@ -97,9 +100,36 @@ class Completer(Protocol):
         """Close the connections of the running loop."""
         return
 
-    async def complete(self, prompt: Prompt, *, max_tokens: int, within_s: float) -> Completion:
-        """Return the reply to one call. `load` first. Raises `ProviderError`."""
+    async def complete(self, prompt: Prompt, *, max_tokens: int) -> Completion:
+        """Return the reply to one call. `load` first. Raises `ProviderError`.
+
+        Args:
+            prompt: Its messages.
+            max_tokens: Room for the reply, without a model's thoughts.
+        """
         ...
+
+
+def charged(
+    prompt: Prompt, outputs: float, price: Price | None, usage: JudgeUsage = _ONE_CALL
+) -> JudgeUsage:
+    """Return what a call cost; what its provider does not count is estimated.
+
+    Args:
+        prompt: What was sent.
+        outputs: The tokens of the reply, estimated.
+        price: None: it costs nothing, or nobody knows what.
+        usage: The calls, and the tokens that were counted.
+    """
+    inputs = usage.input_tokens or round(prompt_tokens(prompt))
+    outputs = usage.output_tokens or round(outputs)
+    cost_usd = 0.0 if price is None else price.of(inputs, outputs)
+    return replace(usage, input_tokens=inputs, output_tokens=outputs, cost_usd=cost_usd)
+
+
+def prompt_tokens(prompt: Prompt) -> float:
+    """Return an upper estimate of the tokens of a prompt."""
+    return sum(estimate_tokens(message["content"]) for message in prompt)
 
 
 class Provider(Completer):
@@ -113,7 +143,7 @@ class Provider(Completer):
         self,
         model: str,
         *,
-        timeout_s: float,
+        timeout_s: float = 15.0,
         api_base: str | None = None,
         api_key: str | None = None,
         fallbacks: Mapping[str, str | None] | None = None,
@@ -139,10 +169,7 @@ class Provider(Completer):
         prices = [price for price in self._prices.values() if price is not None]
         if len(prices) == len(self._prices):
             # The highest of the models that may reply; unknown of one, it is unknown.
-            self.price = Price(
-                input_usd=max(each.input_usd for each in prices),
-                output_usd=max(each.output_usd for each in prices),
-            )
+            self.price = Price(*map(max, zip(*prices, strict=True)))
         if litellm_entry(model).get("supports_reasoning"):
             self.thinking_tokens = _THINKING_TOKENS
         self._litellm: Any = None
@@ -168,81 +195,71 @@ class Provider(Completer):
         _watch(litellm)
         self._litellm = litellm
 
-    async def complete(self, prompt: Prompt, *, max_tokens: int, within_s: float) -> Completion:
-        """Return the model's reply to one call. `load` first.
-
-        Args:
-            prompt: Its messages.
-            max_tokens: Room for the reply, without a model's thoughts.
-            within_s: Time for the call, where that is less than its own limit.
+    async def complete(self, prompt: Prompt, *, max_tokens: int) -> Completion:
+        """Return the reply of the model, or of the first fallback that gives one.
 
         Raises:
-            ProviderError: There is none.
+            ProviderError: There is none; the judge's own failure says what to do next.
         """
-        within_s = min(within_s, self._timeout_s)
-        failures: list[ProviderError] = []
-        try:
-            async with asyncio.timeout(within_s):
-                for model in self._chain:
-                    try:
-                        return await self._ask(model, prompt, max_tokens, 1 + len(failures))
-                    except ProviderError as error:
-                        if error.unread is not None or error.kind == "timeout":
-                            raise  # it was billed, or there is no time left
-                        failures.append(error)
-        except TimeoutError:
-            raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
-        # The judge's own failure says what to do next.
-        raise ProviderError(
-            "; ".join(map(str, failures)),
-            kind=failures[0].kind,
-            retry_after_s=failures[0].retry_after_s,
-            may_be_billed=any(failure.may_be_billed for failure in failures),
-        )
-
-    async def _ask(self, model: str, prompt: Prompt, max_tokens: int, calls: int) -> Completion:
-        messages = [dict(message) for message in prompt]
-        while True:
-            options = self._options(model, max_tokens + self.thinking_tokens)
+        room, messages = max_tokens + self.thinking_tokens, [dict(message) for message in prompt]
+        spent, failures = JudgeUsage(), list[ProviderError]()
+        for model in self._chain:
             try:
-                response = await self._call(
-                    "acompletion", model, options, messages=messages, num_retries=0, max_retries=0
+                response, calls = await self._call(
+                    "acompletion", model, room, messages=messages, num_retries=0, max_retries=0
                 )
-                return self._completion(response, model, calls)
+                completion = self._completion(response, model, prompt, calls)
             except ProviderError as error:
-                if error.kind != "forgone":
-                    raise
-                calls += 1
+                error.usage = spent = spent + error.usage
+                failures.append(error)
+                if error.kind in ("timeout", "filtered"):
+                    raise  # it was billed, or there is no time left
+            else:
+                return replace(completion, usage=spent + completion.usage)
+        problem = "; ".join(failure.problem for failure in failures)
+        failed = ProviderError(self.model, problem, kind=failures[0].kind, usage=spent)
+        failed.retry_after_s = failures[0].retry_after_s
+        failed.may_be_billed = any(failure.may_be_billed for failure in failures)
+        raise failed
 
     async def _call(
-        self, name: str, model: str, options: Mapping[str, Any], **arguments: Any
-    ) -> Any:
-        """Return what one of litellm's functions returns. Raises `ProviderError`.
+        self, name: str, model: str, room: int | None, **arguments: Any
+    ) -> tuple[Any, int]:
+        """Return what one of litellm's functions returns, and how many calls that took.
 
         Args:
             name: Of the function.
             model: That is asked.
-            options: What the model may refuse.
+            room: Tokens of the reply; None: it is no text.
             arguments: Others of the function.
+
+        Raises:
+            ProviderError: It fails, and would without the options that the model may refuse.
         """
-        with _ours() as heard:
-            try:
-                return await getattr(self._litellm, name)(
-                    model=model,
-                    **self._address(model),
-                    # Later than ours, so that ours decides; and always the same, since litellm
-                    # keeps one connection pool for each value.
-                    timeout=self._timeout_s + 1.0,
-                    caching=False,
-                    # Where the application has litellm log, our calls are none of its own.
-                    metadata={"ragmonitor": False},
-                    **{"no-log": True, "drop_params": True},
-                    **options,
-                    **arguments,
-                )
-            except Exception as error:  # noqa: BLE001 - whatever litellm raises
-                # Not `from error`: what litellm raises may quote the key, and logs show it.
-                raise self._described(error, model, options, heard) from None
+        calls = 0
+        while True:
+            calls += 1
+            options = {} if room is None else self._options(model, room)
+            with _ours() as heard:
+                try:
+                    response = await getattr(self._litellm, name)(
+                        model=model,
+                        **self._address(model),
+                        # Later than ours, so that ours decides; and always the same, since litellm
+                        # keeps one connection pool for each value.
+                        timeout=self._timeout_s + 1.0,
+                        caching=False,
+                        # Where the application has litellm log, our calls are none of its own.
+                        metadata={"ragmonitor": False},
+                        **{"no-log": True, "drop_params": True},
+                        **options,
+                        **arguments,
+                    )
+                    return response, calls
+                except Exception as error:  # noqa: BLE001 - whatever litellm raises
+                    if not self._forgoes(model, error, options):
+                        # Not `from error`: it may quote the key, and logs show it.
+                        raise self._described(error, heard, calls) from None
 
     async def close(self) -> None:
         """Close the connections that were opened on the running loop, before it ends."""
@@ -273,16 +290,18 @@ class Provider(Completer):
             options["reasoning_effort"] = "low"
         return {name: value for name, value in options.items() if name not in refused}
 
-    def _forgoes(self, model: str, message: str, sent: Mapping[str, Any]) -> bool:
+    def _forgoes(self, model: str, error: Exception, sent: Mapping[str, Any]) -> bool:
         """Return whether an option that was sent made the call fail; it is not sent again."""
-        message = message.lower().replace(" ", "_")
+        if getattr(error, "status_code", None) not in (400, 422):
+            return False
+        message = str(error).lower().replace(" ", "_")
         refused = {name for name in sent if name in message}
         if "json_object" in message or "json_mode" in message:
             refused |= {"response_format"} & sent.keys()
         self._refused[model] |= refused
         return bool(refused)
 
-    def _completion(self, response: Any, model: str, calls: int) -> Completion:
+    def _completion(self, response: Any, model: str, prompt: Prompt, calls: int) -> Completion:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         finish = getattr(choice, "finish_reason", None)
@@ -294,45 +313,39 @@ class Provider(Completer):
         elif not text:
             text = thoughts  # a server that takes all of a reply for its thoughts
         used = getattr(response, "usage", None)
-        inputs = _count(getattr(used, "prompt_tokens", None))
-        outputs = _count(getattr(used, "completion_tokens", None))
-        price = self._prices[model]
-        usage = JudgeUsage(
+        counted = JudgeUsage(
             calls=calls,
-            input_tokens=inputs,
-            output_tokens=outputs,
-            cost_usd=0.0 if price is None else price.of(inputs, outputs),
+            input_tokens=_count(getattr(used, "prompt_tokens", None)),
+            output_tokens=_count(getattr(used, "completion_tokens", None)),
         )
-        completion = Completion(text=text, model=model, is_cut=is_cut, usage=usage)
-        refusal = _refusal(message)
-        if finish == "content_filter" or refusal:
-            problem = f"the model refused (refusal): {one_line_of(refusal, key=self._api_key)}"
-            if not refusal:
-                problem = "the provider filtered the reply (content_filter)"
-            raise ProviderError(problem, kind="filtered", unread=completion)
-        return completion
+        usage = charged(prompt, estimate_tokens(text), self._prices[model], counted)
+        # The words of a model that refuses, in OpenAI's own field.
+        extra = getattr(message, "provider_specific_fields", None) or {}
+        refusal = getattr(message, "refusal", None) or extra.get("refusal")
+        is_refused = isinstance(refusal, str) and refusal
+        if finish == "content_filter" or is_refused:
+            problem = "the provider filtered the reply (content_filter)"
+            if is_refused:
+                problem = f"the model refused (refusal): {one_line_of(refusal, key=self._api_key)}"
+            raise ProviderError(self.model, problem, kind="filtered", usage=usage)
+        return Completion(text=text, model=model, is_cut=is_cut, usage=usage)
 
-    def _described(
-        self, error: Exception, model: str, options: Mapping[str, Any], heard: _Heard
-    ) -> ProviderError:
+    def _described(self, error: Exception, heard: _Heard, calls: int) -> ProviderError:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
         detail = f"{type(error).__name__}: {one_line_of(error, key=self._api_key)}"
+        kind: Kind = "refused" if status in _OF_THE_REQUEST else "permanent"
         if heard.refused:
-            return ProviderError(heard.refused, kind="permanent", may_be_billed=True)
-        if names & {"APITimeoutError", "TimeoutError"} or status == 408:
-            return ProviderError(detail, kind="timeout")
-        if status in _TRANSIENT or "APIConnectionError" in names:
-            return ProviderError(
-                detail,
-                kind="transient",
-                retry_after_s=_retry_after_s(error),
-                # It broke off within its reply: the provider has read the prompt.
-                may_be_billed=heard.has_begun,
-            )
-        if status in (400, 422) and self._forgoes(model, str(error), options):
-            return ProviderError(detail, kind="forgone")
-        return ProviderError(detail, kind="refused" if status in _OF_THE_REQUEST else "permanent")
+            detail, kind = heard.refused, "permanent"
+        elif names & {"APITimeoutError", "TimeoutError"} or status == 408:
+            kind = "timeout"
+        elif status in _TRANSIENT or "APIConnectionError" in names:
+            kind = "transient"
+        described = ProviderError(self.model, detail, kind=kind, usage=JudgeUsage(calls=calls))
+        described.retry_after_s = _retry_after_s(error)
+        # It was too slow, broke off within its reply, or that is not read: the prompt was.
+        described.may_be_billed = kind == "timeout" or heard.has_begun or bool(heard.refused)
+        return described
 
 
 class LitellmEmbedding(Provider):
@@ -340,24 +353,6 @@ class LitellmEmbedding(Provider):
 
     It makes one call for all the texts of one score. No budget counts what it costs.
     """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_base: str | None = None,
-        api_key: str | None = None,
-        timeout_s: float = 15.0,
-    ) -> None:
-        """Import and call nothing yet.
-
-        Args:
-            model: As litellm names it.
-            api_base: Address of an OpenAI-compatible server.
-            api_key: The provider's; by default litellm finds it in the environment.
-            timeout_s: Per call.
-        """
-        super().__init__(model, timeout_s=timeout_s, api_base=api_base, api_key=api_key)
 
     def __call__(self, texts: Sequence[str]) -> list[Sequence[float]]:
         """Return one vector per text, in order; shape (n_texts, n_dimensions). Waits for it.
@@ -374,20 +369,18 @@ class LitellmEmbedding(Provider):
         await self.load()
         try:
             async with asyncio.timeout(self._timeout_s):
-                response: Any = await self._call(
-                    "aembedding", self.model, {}, input=texts, max_retries=1
+                response, _ = await self._call(
+                    "aembedding", self.model, None, input=texts, max_retries=1
                 )
         except TimeoutError:
             late = f"no vectors within {self._timeout_s:.3g} s"
-            raise JudgeError(self.model, late, cause=Cause.JUDGE_TIMEOUT) from None
-        except ProviderError as error:
-            raise JudgeError(self.model, str(error), cause=error.cause) from None
+            raise ProviderError(self.model, late, kind="timeout") from None
         finally:
             await self.close()
         rows = sorted(response.data, key=lambda row: int(row["index"]))
         if len(rows) != len(texts):
             problem = f"{len(rows)} vectors for {len(texts)} texts"
-            raise JudgeError(self.model, problem, cause=Cause.JUDGE_ERROR)
+            raise ProviderError(self.model, problem, kind="permanent")
         return [row["embedding"] for row in rows]
 
 
@@ -451,13 +444,6 @@ def _show(client: Any) -> None:
             hooks["response"].append(_look_at)
         if hasattr(client, "event_hooks"):  # of the client that it makes to ask once more
             client.event_hooks = hooks
-
-
-def _refusal(message: Any) -> str:
-    """Return the words of a model that refuses in OpenAI's own field; empty: it does not."""
-    extra = getattr(message, "provider_specific_fields", None) or {}
-    refusal = getattr(message, "refusal", None) or extra.get("refusal")
-    return refusal if isinstance(refusal, str) else ""
 
 
 def _count(value: object) -> int:

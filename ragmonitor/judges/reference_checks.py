@@ -8,31 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any, Final
 
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.calls import Calls
 from ragmonitor.judges.judge_prompts import Section, compose
 from ragmonitor.judges.long_evidence import Part
-from ragmonitor.judges.provider import ProviderError
-from ragmonitor.judges.reply import (
-    Reader,
-    UnreadableError,
-    is_no_claim,
-    listed,
-    read_fields,
-    whole,
-)
+from ragmonitor.judges.reply import Reader, UnreadableError, is_no_claim, listed, whole
+from ragmonitor.judges.tokens import reply_tokens
 from ragmonitor.records import (
     Assessment,
-    Cause,
     Interaction,
     Language,
     ReferenceReading,
     ReferenceSentence,
     Verdict,
 )
+from ragmonitor.runtime.errors import JudgeError
 
 SYSTEM: Final[dict[Language, str]] = {
     "en": """\
@@ -74,11 +67,11 @@ async def read_reference(
     interaction: Interaction,
     assessment: Assessment,
     shares: Sequence[Sequence[Part]],
-) -> ReferenceReading | Cause:
-    """Return what the model says of the reference, or why it gave nothing usable.
+) -> Assessment:
+    """Return the assessment with what the model says of the reference, or why it says nothing.
 
-    A reply that cannot be read is asked for once more. Evidence that needs several calls is asked
-    about share by share: a sentence of the reference rests on what any share entails.
+    Evidence that needs several calls is asked about share by share: a sentence of the reference
+    rests on what any share entails.
 
     Args:
         calls: Asks the model.
@@ -91,35 +84,20 @@ async def read_reference(
     reminder = REMINDER[assessment.language].format(answer=len(answer), reference=len(reference))
     checks: list[dict[str, Any]] = []
     for parts in shares:
-        texts = [part.text for part in parts]
+        sections = [
+            Section("CHUNKS", [part.text for part in parts], "C"),
+            Section("QUESTION", [interaction.query]),
+            Section("ANSWER", answer, "A"),
+            Section("REFERENCE", reference, "R"),
+        ]
+        prompt = compose(SYSTEM[assessment.language], sections, reminder)
         readers = _readers(len(answer), len(reference), parts)
-        prompt = compose(
-            SYSTEM[assessment.language],
-            [
-                Section("CHUNKS", texts, "C"),
-                Section("QUESTION", [interaction.query]),
-                Section("ANSWER", answer, "A"),
-                Section("REFERENCE", reference, "R"),
-            ],
-            reminder,
-        )
+        room = reply_tokens(len(answer), len(parts), len(reference))
         try:
-            values, problems, _ = await calls.ask_twice(
-                prompt,
-                partial(read_fields, readers=readers, examples=EXAMPLES),
-                reply_tokens(len(answer), len(reference), len(texts)),
-            )
-        except ProviderError as error:
-            return error.cause
-        if problems:
-            return Cause.UNREADABLE
-        checks.append(values)
-    return _joined(checks, reference, assessment)
-
-
-def reply_tokens(answer: int, reference: int, chunks: int) -> int:
-    """Return the room for a reply: about three times what an honest one takes."""
-    return 60 + 6 * answer + (18 + 4 * min(chunks, 10)) * reference
+            checks.append(await calls.fields(prompt, readers, room, examples=EXAMPLES))
+        except JudgeError as error:
+            return replace(assessment, reference_cause=error.cause)
+    return replace(assessment, reference=_joined(checks, reference, assessment))
 
 
 def _readers(answer: int, reference: int, parts: Sequence[Part]) -> dict[str, Reader]:

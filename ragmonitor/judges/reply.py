@@ -7,11 +7,12 @@ is none either.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ragmonitor.judges.builtin.parsed_sentences import parse_sentence
 from ragmonitor.judges.builtin.quantities import alternatives
@@ -43,12 +44,8 @@ class UnreadableError(Exception):
     """A field cannot be read; the message tells the judge why."""
 
 
-class _Fault(NamedTuple):
-    """What `bad` says of one sentence."""
-
-    words: tuple[str, ...]
-    """Quotes that stand in it."""
-    severity: Severity | None
+_Fault = tuple[tuple[str, ...], Severity | None]
+"""What `bad` says of one sentence: quotes that stand in it, and a severity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,19 +99,23 @@ def read_reply(
             whole(each, 2) / 2 for each in listed(value, len(chunks), "C")
         )
     values, problems = read_fields(text, readers, examples=EXAMPLES, optional=("bad",))
-    faults, evasive = values.get("bad", {}), values.get("evasive")
-    disagreement = _disagreement(values.get("s", ()), faults, declines=evasive is not False)
+    faults, verdicts = values.get("bad", {}), values.get("s", ())
+    disagreement = _disagreement(verdicts, faults, declines=values.get("evasive") is not False)
     if disagreement:
-        del values["s"]
         problems.append(f"s {disagreement}")
-    verdicts = [
-        _with_fault(verdict, faults.get(at, _Fault((), None)), chunks, question)
-        for at, verdict in enumerate(values.get("s", ()))
-    ]
+        del values["s"]
+    for at, each in enumerate(verdicts):
+        if each.verdict in _FINDINGS:
+            words, severity = faults.get(at, ((), None))
+            verdicts[at] = replace(each, words=words, severity=severity)
+        elif each.verdict is Verdict.SUPPORTED:
+            cited = [chunks[position] for position in each.chunks] or chunks
+            if unknown := unknown_figures(each.text, question, *cited):
+                verdicts[at] = replace(each, words=unknown, reasons=("number",))
     return ParsedReply(
         sentences=tuple(verdicts) if "s" in values else None,
         relevancy=values.get("rel"),
-        evasive=evasive,
+        evasive=values.get("evasive"),
         chunk_relevance=values.get("ctx") if chunks else (),
         problems=tuple(problems),
     )
@@ -127,9 +128,9 @@ def _disagreement(
     for at, each in enumerate(verdicts):
         if at in faults and each.verdict not in _FINDINGS:
             return f"calls S{at + 1} right, and bad calls it wrong"
-    if declines or not verdicts:
-        return ""
     claims = [each for each in verdicts if each.verdict is not Verdict.NO_CLAIM]
+    if declines:
+        return ""
     if not claims and sum(_claims(each.text) for each in verdicts) >= _MIN_CLAIM:
         return "says that nothing is claimed, of an answer that is not evasive"
     if claims and all(each.verdict is Verdict.SUPPORTED and not each.chunks for each in claims):
@@ -141,22 +142,6 @@ def _claims(sentence: str) -> float:
     """Return how many terms with content a sentence has that the rules take for a claim."""
     parsed = parse_sentence(sentence)
     return content_count(parsed.terms) if parsed.act is SpeechAct.CLAIM else 0.0
-
-
-def _with_fault(
-    verdict: SentenceVerdict,
-    fault: _Fault,
-    chunks: Sequence[str],
-    question: str,
-) -> SentenceVerdict:
-    if verdict.verdict in _FINDINGS:
-        return replace(verdict, words=fault.words, severity=fault.severity)
-    if verdict.verdict is Verdict.SUPPORTED:
-        cited = [chunks[position] for position in verdict.chunks] or chunks
-        unknown = unknown_figures(verdict.text, question, *cited)
-        if unknown:
-            return replace(verdict, words=unknown, reasons=("number",))
-    return verdict
 
 
 def worst(severities: Collection[Severity | None]) -> Severity | None:
@@ -208,9 +193,24 @@ def read_fields(
         examples: Which the prompt shows; a model that repeats one has not replied.
         optional: Names of fields that may be missing.
     """
-    fields = _fields(text, [*readers], examples)
-    if not fields:
+    # A draft in a model's thoughts is no reply.
+    text = without_thoughts(text).strip()[:_MAX_CHARACTERS]
+    replies: list[Mapping[str, object]] = []
+    position = text.find("{")
+    for _ in range(_MAX_OBJECTS):
+        if position < 0:
+            break
+        end = position + 1
+        with contextlib.suppress(ValueError, RecursionError):
+            value, ended = _DECODER.raw_decode(text, position)
+            if not readers.keys().isdisjoint(value):
+                end = ended
+                if value not in (*replies, *examples):
+                    replies.append(value)
+        position = text.find("{", end)
+    if len(replies) != 1:  # of a draft and a reply, which is which would be a guess
         return {}, [f"no JSON object with {', '.join(readers)}"]
+    (fields,) = replies
     values: dict[str, Any] = {}
     problems: list[str] = []
     for name, reader in readers.items():
@@ -224,20 +224,6 @@ def read_fields(
     return values, problems
 
 
-def _fields(
-    text: str, names: Sequence[str], examples: Sequence[Mapping[str, object]]
-) -> Mapping[str, object]:
-    """Return the fields by name; empty if there are none, or two replies that differ."""
-    # A draft in a model's thoughts is no reply.
-    text = without_thoughts(text).strip()
-    replies: list[Mapping[str, object]] = []
-    for value in _objects(text[:_MAX_CHARACTERS], names):
-        if value not in (*replies, *examples):
-            replies.append(value)
-    # A draft and a reply: which is which would be a guess.
-    return replies[0] if len(replies) == 1 else {}
-
-
 def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     """Return an object without the names that it gives two values."""
     value = dict(pairs)
@@ -246,24 +232,6 @@ def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_said_once)
-
-
-def _objects(text: str, names: Sequence[str]) -> Iterator[dict[str, object]]:
-    """Yield the JSON objects of a text that have one of the fields, whatever is around them."""
-    position = text.find("{")
-    for _ in range(_MAX_OBJECTS):
-        if position < 0:
-            return
-        end = position + 1
-        try:
-            value, ended = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            if any(name in value for name in names):
-                yield value
-                end = ended
-        position = text.find("{", end)
 
 
 # Reading one field
@@ -281,12 +249,13 @@ def _verdict(value: object, sentence: Sentence, chunks: int) -> SentenceVerdict:
     # [0]: the chunks as a whole, which rightly are said to lack something.
     numbers = [whole(part, chunks, letter="C") for part in parts]
     cited = tuple(dict.fromkeys(number - 1 for number in numbers if number))
+    return verdict_of(sentence, verdict, chunks=() if verdict is Verdict.ABSENT else cited)
+
+
+def verdict_of(sentence: Sentence, verdict: Verdict, **details: Any) -> SentenceVerdict:
+    """Return what a judge says of a sentence."""
     return SentenceVerdict(
-        text=sentence.text,
-        start=sentence.start,
-        end=sentence.end,
-        verdict=verdict,
-        chunks=() if verdict is Verdict.ABSENT else cited,
+        text=sentence.text, start=sentence.start, end=sentence.end, verdict=verdict, **details
     )
 
 
@@ -309,9 +278,9 @@ def _read_bad(value: object, sentences: Sequence[Sentence]) -> dict[int, _Fault]
         words = tuple(filter(None, quotes))
         severity = _SEVERITIES.get(rest[-1]) if type(rest[-1]) is int and words else None
         if at in faults:
-            words = tuple(dict.fromkeys((*faults[at].words, *words)))
-            severity = worst([faults[at].severity, severity])
-        faults[at] = _Fault(words, severity)
+            before, rated = faults[at]
+            words, severity = (*before, *words), worst([rated, severity])
+        faults[at] = tuple(dict.fromkeys(words)), severity
     return faults
 
 

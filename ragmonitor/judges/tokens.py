@@ -23,3 +23,14 @@ def estimate_tokens(text: str) -> float:
     signs = len(ascii_bytes.translate(None, _LETTERS_AND_SPACE))
     wide = len(text.encode("utf-8", "replace")) - len(ascii_bytes)
     return (len(ascii_bytes) - signs) / CHARACTERS_PER_TOKEN + signs + wide / 2
+
+
+def reply_tokens(sentences: int, chunks: int, references: int = 0) -> int:
+    """Return the room for a reply: about three times what an honest one takes.
+
+    Args:
+        sentences: Of the answer.
+        chunks: That are rated.
+        references: Sentences of the reference answer.
+    """
+    return 60 + 28 * sentences + 4 * chunks + 58 * references

@@ -1,5 +1,5 @@
 """Recorded interactions scored offline, for the command line and for Python."""
 
-from ragmonitor.offline.evaluating import EvaluationResult, evaluate
+from ragmonitor.offline.scoring import EvaluationResult, evaluate
 
 __all__ = ["EvaluationResult", "evaluate"]

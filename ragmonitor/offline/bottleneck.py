@@ -44,8 +44,6 @@ ADVICE: Final[dict[Bottleneck, str]] = {
     Bottleneck.BEYOND_CONTEXT: "Right for now by what the model knows: treat the documents as "
     "missing, and look at faithfulness.",
 }
-INPUTS: Final = ("answer_correctness", "context_recall", "context_precision")
-"""The evaluators whose scores `bottleneck` takes."""
 
 
 def bottleneck(
@@ -81,12 +79,10 @@ def bottleneck_of(evaluations: Iterable[Evaluation]) -> Bottleneck | None:
 
     Where nothing was retrieved there is no context precision; it then counts as low.
     """
-    scores: dict[str, float] = {}
-    for evaluation in evaluations:
-        if isinstance(evaluation, Scored):
-            scores[evaluator_name(evaluation.evaluator)] = evaluation.score
-        elif evaluation.cause is Cause.NO_CONTEXT:
-            scores[evaluator_name(evaluation.evaluator)] = 0.0
-    if not all(name in scores for name in INPUTS):
-        return None
-    return bottleneck(*(scores[name] for name in INPUTS))
+    scores = {
+        evaluator_name(each.evaluator): each.score if isinstance(each, Scored) else 0.0
+        for each in evaluations
+        if isinstance(each, Scored) or each.cause is Cause.NO_CONTEXT
+    }
+    names = ("answer_correctness", "context_recall", "context_precision")
+    return bottleneck(*map(scores.__getitem__, names)) if scores.keys() >= {*names} else None

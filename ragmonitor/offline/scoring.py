@@ -1,4 +1,7 @@
-"""Recorded interactions through one judge and the evaluators, in order, within a budget."""
+"""Recorded interactions through one judge and the evaluators, in order, within a budget.
+
+What `ragmonitor score` does, and the same as a function.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,204 @@ import asyncio
 import hashlib
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict, Unpack
 
-from ragmonitor.evaluators import Table, unscorable
+from ragmonitor.evaluators import Table, table, unscorable
 from ragmonitor.export.jsonl import report_line
+from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
-from ragmonitor.offline.shapes import Line
+from ragmonitor.offline.builtin_pool import AHEAD, BuiltinPool
+from ragmonitor.offline.shapes import Line, read_given
+from ragmonitor.offline.summary import EvaluatorSummary, Summary
+from ragmonitor.pipeline.build import CONCURRENCY, judge_named
 from ragmonitor.pipeline.judging import ReadingEngine
-from ragmonitor.records import Cause, Interaction, JudgeRole, JudgeUsage, Report, Scored, Verdict
+from ragmonitor.records import (
+    BUILTIN,
+    Cause,
+    Interaction,
+    JudgeRole,
+    JudgeUsage,
+    Report,
+    Scored,
+    Verdict,
+)
+from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
 from ragmonitor.runtime.guard import record_error
 from ragmonitor.runtime.protocols import Judge
 from ragmonitor.sampling import RunBudget
+from ragmonitor.settings import Settings
 
 LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
 KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
 """The fields of a report's line that are new beside the input, and the same at every run."""
 _AT_FAULT: Final = (Verdict.ABSENT, Verdict.CONTRADICTED)
+
+
+# --- for Python -----------------------------------------------------------------------------------
+
+Records = Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """The result of `evaluate`."""
+
+    outcomes: tuple[Outcome, ...]
+    """One for each record, in order: a report, or why the record could not be read."""
+    summary: Mapping[str, EvaluatorSummary]
+    """The summary by the evaluators' names, in the order of the table."""
+    totals: Mapping[str, Any]
+    """All that `ragmonitor score --json` says: by language, bottlenecks, what the judge cost."""
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """The reports on the records that could be read."""
+        return tuple(each.report for each in self.outcomes if each.report is not None)
+
+    @property
+    def errors(self) -> tuple[Line, ...]:
+        """The records that could not be read, each with its number from 1."""
+        return tuple(each.line for each in self.outcomes if each.report is None)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return one object for each record, as `ragmonitor score` writes them."""
+        return [outcome.as_dict() for outcome in self.outcomes]
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `evaluate`, which explains them."""
+
+    evaluators: Iterable[str] | str
+    judge: Judge | str | None
+    budget_usd: float | None
+    budget_tokens: int | None
+    concurrency: int | None
+    api_base: str | None
+
+
+def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResult:
+    """Return the scores of recorded interactions, by the judges and evaluators of a monitor.
+
+    Without a judge nothing leaves the process: the built-in one reads. Blocks, on a running event
+    loop too, as in a notebook; an application awaits it by `asyncio.to_thread`.
+
+    Args:
+        records: `Interaction`s, or mappings in the columns of RAGAS, of RAGChecker or of ours:
+            `question`, `contexts`, `answer`, and a `reference` where there is one; of a table
+            with columns its rows, `to_dict("records")` or `to_list()`.
+        evaluators: Names or patterns of names, also in one text with commas; none: the default
+            ones, of which those that need a reference answer score the records that have one.
+        judge: None or `builtin`; `encoder:MODEL`; a litellm model's name; or a judge.
+        budget_usd: The most to be spent, in dollars. A model needs a budget; what it does not
+            suffice for is `over_budget`.
+        budget_tokens: The same, in tokens.
+        concurrency: Readings by a model in flight.
+        api_base: Address of an OpenAI-compatible server for the model.
+
+    Raises:
+        InputError: The first record is none, or of no format that we know. Later ones that cannot
+            be read are in `errors`, and the others go on.
+        SettingsError: An evaluator is unknown, or a budget is missing.
+        MissingExtraError: The judge needs litellm, which is not installed.
+
+    Example:
+        ```python
+        result = ragmonitor.evaluate(
+            [{"question": "How tall is it?", "contexts": ["It is 330 m tall."], "answer": "330 m."}]
+        )
+        result.summary["faithfulness"].estimate.mean
+        ```
+    """
+    lines = [*read_given(records)]
+    scorer = scorer_of(**options)
+    summary = Summary(judge=str(scorer.judge.identity))
+
+    async def outcomes() -> list[Outcome]:
+        async with scorer, aclosing(scorer.outcomes(lines)) as coming:
+            return [outcome async for outcome in coming]
+
+    scored = run(outcomes())
+    for outcome in scored:
+        summary.add(outcome.report)
+    summary.usage = scorer.usage
+    return EvaluationResult(
+        outcomes=tuple(scored), summary=summary.evaluators, totals=summary.as_json()
+    )
+
+
+def scorer_of(
+    *,
+    evaluators: Iterable[str] | str = (),
+    judge: Judge | str | None = None,
+    budget_usd: float | None = None,
+    budget_tokens: int | None = None,
+    concurrency: int | None = None,
+    api_base: str | None = None,
+    replies: KeptReplies | None = None,
+    workers: int = 1,
+) -> Scorer:
+    """Return the engine of one run: arguments as of `evaluate`, then as of `Scorer`.
+
+    A model is asked with the settings of a monitor's judge. The built-in judge reads in `workers`
+    processes, which only a program may start whose main module can be imported.
+
+    Raises:
+        SettingsError: There is no budget, or there are two, or the judge cannot say what it costs
+            in the budget's unit; or an evaluator or a setting is wrong.
+    """
+    if isinstance(evaluators, str):
+        evaluators = [name.strip() for name in evaluators.split(",")]
+    names = tuple(name for name in evaluators if name)
+    made: Judge
+    at_once, asking_timeout_s = concurrency or CONCURRENCY, 60.0
+    if judge is None or judge == BUILTIN:
+        made, at_once = BuiltinJudge(), 1
+        if workers > 1:
+            made, at_once = BuiltinPool(workers), AHEAD * workers
+    elif isinstance(judge, str):
+        settings = Settings.load()
+        api_base = api_base or settings.judge.api_base
+        is_model = judge.partition(":")[0] not in JUDGES and "@http" not in judge
+        made = judge_named(settings, f"{judge}@{api_base}" if api_base and is_model else judge)
+        asking_timeout_s = 2 * settings.judge.timeout_s
+    else:
+        made = judge
+    if budget_usd is not None and budget_tokens is not None:
+        raise SettingsError(
+            "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
+        )
+    budget = None
+    if budget_usd is not None:
+        budget = RunBudget(budget_usd, unit="usd")
+    elif budget_tokens is not None:
+        budget = RunBudget(budget_tokens, unit="tokens")
+    if budget is not None and not 0 < budget.capacity < math.inf:
+        unit, limit = budget.unit, budget.capacity
+        raise SettingsError(f"--budget-{unit} (budget_{unit}) is above 0, not {limit:g}")
+    if budget is None and as_judge(made).budget_unit is not None:
+        raise SettingsError(
+            f"judge {judge if isinstance(judge, str) else made.identity.name} costs money and has "
+            "no budget; add budget_usd=X or budget_tokens=N (--budget-usd X or --budget-tokens N), "
+            "the most this run may spend"
+        )
+    return Scorer(
+        made,
+        table.select(names, with_reference=True),
+        is_fitted=not names,
+        budget=budget,
+        concurrency=at_once,
+        asking_timeout_s=asking_timeout_s,
+        replies=replies,
+    )
+
+
+# --- the engine ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +280,12 @@ class Scorer:
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
         """The evaluators of a record without a reference answer."""
-        self._asking_timeout_s = asking_timeout_s
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
         self.budget = budget
-        self.run_budget = budget or RunBudget()
+        self._run_budget = budget or RunBudget()
+        self._turn = asyncio.Lock()
+        """Of the reading that reserves its cost; they come in the lines' order."""
+        self._asking_timeout_s = asking_timeout_s
         self.usage = JudgeUsage()
         """Spent so far."""
         self.failed_readings = 0
@@ -150,7 +332,7 @@ class Scorer:
         Raises:
             InputError: The lines raised it, after the outcomes of those before.
         """
-        held: deque[tuple[Line, asyncio.Future[Report | None]]] = deque()
+        held: deque[tuple[Line, asyncio.Task[Report | None]]] = deque()
         coming, failure = iter(lines), None
         is_over = False
         try:
@@ -167,33 +349,32 @@ class Scorer:
                     next_line = next(coming, None)
                 except InputError as error:  # what is in flight is paid for
                     next_line, failure = None, error
-                if next_line is None:
-                    is_over = True
-                else:
-                    held.append((next_line, await self._begun(next_line.interaction)))
+                is_over = next_line is None
+                if next_line is not None:
+                    task = asyncio.create_task(self._report(next_line.interaction))
+                    held.append((next_line, task))
+                    await asyncio.sleep(0)
         finally:
             for _, reading in held:
                 reading.cancel()
         if failure is not None:
             raise failure
 
-    async def _begun(self, interaction: Interaction | None) -> asyncio.Future[Report | None]:
-        """Return what gives the report, once the budget has room for it.
-
-        It gives None of a line that is no record, and of one that was stopped before it began.
-        """
-        unread: asyncio.Future[Report | None] = asyncio.get_running_loop().create_future()
-        await asyncio.sleep(0)
+    async def _report(self, interaction: Interaction | None) -> Report | None:
+        """Return the report; None: it is no record, or the run was stopped before its reading."""
         if interaction is None:
-            unread.set_result(None)
-            return unread
-        cause, detail = unscorable(interaction), ""
+            return None
+        has_reference = bool(interaction.reference.strip())
+        entries = self.entries if has_reference else self.entries_without_reference
+        engine = ReadingEngine(entries, asking_timeout_s=self._asking_timeout_s)
+        cause, detail, cost = unscorable(interaction), "", 0.0
         try:
             if cause is None:
-                cost = self._cost_of(interaction)
-                if await self.run_budget.reserve(cost):
-                    return asyncio.create_task(self._report(interaction, cost))
-                cause = Cause.OVER_BUDGET
+                # A question more is not dearer than a reading: it shows the judge no more.
+                cost = self._cost_of(interaction) * (1 + sum(entry.asks for entry in entries))
+                async with self._turn:
+                    is_paid = await self._run_budget.reserve(cost)
+                cause = None if is_paid else Cause.OVER_BUDGET
         except Exception as error:  # noqa: BLE001 - a judge is anybody's code
             self.failed_readings += 1
             if isinstance(error, JudgeError):  # evidence too long, no price known
@@ -201,19 +382,14 @@ class Scorer:
             else:
                 record_error("judge", error)
                 cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
-        engine = self._engine_for(interaction)
-        unread.set_result(
-            engine.unread(self.judge.identity, self._role, interaction, cause, detail=detail)
-        )
-        return unread
-
-    async def _report(self, interaction: Interaction, cost: float) -> Report | None:
+        if cause is not None:
+            identity = self.judge.identity
+            return engine.unread(identity, self._role, interaction, cause, detail=detail)
         usage: JudgeUsage | None = None
         try:
             async with self._slots:
                 if self.stopping.is_set():
                     return None
-                engine = self._engine_for(interaction)
                 reading = await engine.read(self.judge, self._role, interaction)
             usage = reading.report.usage if reading.is_usage_known else None
             self.usage += reading.report.usage or JudgeUsage()
@@ -221,24 +397,13 @@ class Scorer:
             self.failed_readings += reading.cause not in (None, Cause.TOO_LONG)
             return reading.report
         finally:
-            self.run_budget.refund(cost, usage)
+            self._run_budget.refund(cost, usage)
 
     def _cost_of(self, interaction: Interaction) -> float:
-        if self.budget is None:
-            return 0.0
-        # A question more is not dearer than a reading: it shows the judge no more.
-        questions = sum(entry.asks for entry in self._entries_for(interaction))
-        cost = self.judge.expected_cost(interaction) * (1 + questions)
+        cost = 0.0 if self.budget is None else self.judge.expected_cost(interaction)
         if not 0 <= cost < math.inf:
             raise ValueError(f"a reading cannot cost {cost}: it is to be finite, 0 or more")
         return cost
-
-    def _engine_for(self, interaction: Interaction) -> ReadingEngine:
-        entries = self._entries_for(interaction)
-        return ReadingEngine(entries, asking_timeout_s=self._asking_timeout_s)
-
-    def _entries_for(self, interaction: Interaction) -> Table:
-        return self.entries if interaction.reference.strip() else self.entries_without_reference
 
 
 def unread_because(report: Report) -> str:

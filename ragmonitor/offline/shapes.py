@@ -11,7 +11,7 @@ from typing import Any, get_args
 from ragmonitor.export import is_feedback
 from ragmonitor.records import SOURCES, Chunk, Interaction, Status
 from ragmonitor.runtime.errors import InputError
-from ragmonitor.runtime.tables import MAX_NESTING, Row, Table, read_list, records_of
+from ragmonitor.runtime.tables import MAX_NESTING, Row, read_list, records_of, table_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,9 @@ def read_file(path: str) -> Iterator[Line]:
             to no format that we know; or the whole file is broken.
         MissingExtraError: It is Parquet, and pyarrow is not installed.
     """
-    table = Table(path, columns=chain(*(columns.known for columns in COLUMNS.values())))
-    return _lines((row for row in table if not is_feedback(row.value)), table.name)
+    rows = table_rows(path, columns=chain(*(columns.known for columns in COLUMNS.values())))
+    name = "standard input" if path == "-" else path
+    return _lines((row for row in rows if not is_feedback(row.value)), name)
 
 
 def read_given(

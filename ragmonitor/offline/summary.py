@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragmonitor.offline.bottleneck import Bottleneck, bottleneck_of
-from ragmonitor.offline.scoring import Outcome
-from ragmonitor.records import Cause, Estimate, JudgeUsage, Scored, evaluator_name
+from ragmonitor.records import Cause, Estimate, JudgeUsage, Report, Scored, evaluator_name
 from ragmonitor.stats.interval import mean_of_scores
 
 
@@ -59,10 +58,9 @@ class Summary:
     bottlenecks: Counter[Bottleneck] = field(default_factory=Counter)
     """The bottlenecks of the answers that have the three scores it takes."""
 
-    def add(self, outcome: Outcome) -> None:
-        """Take one line in."""
+    def add(self, report: Report | None) -> None:
+        """Take one line in; None: it could not be read."""
         self.lines += 1
-        report = outcome.report
         if report is None:
             self.bad_lines += 1
             return

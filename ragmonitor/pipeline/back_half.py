@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -15,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from ragmonitor.evaluators import table
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.pipeline.ledger import Ledger
-from ragmonitor.records import AlarmState, Cause, JudgeIdentity
+from ragmonitor.records import AlarmState, Cause, Interaction, JudgeIdentity, Status
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.runtime.queues import MAX_BYTES, MemoryQueue
@@ -29,6 +30,24 @@ TICK_S: Final = 2.0
 STOP_SHARE: Final = 0.25
 MAX_STOP_S: Final = 1.5
 """Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What goes from process to process, as something finished: a record, feedback or an event."""
+
+    held: Interaction | bytes | None = None
+    """The record, or the bytes of what is none, to be weighed; None: both are elsewhere."""
+    framework: str = "unknown"
+    status: Status = "error"
+    lost_as: str | None = None
+    """The reason under which it is counted when it is lost; None: as an unscored answer."""
+    closed: Callable[[], object] = lambda: None
+    """Called when nothing more is owed for it."""
+
+    def interaction(self) -> Interaction | None:
+        """Return the record; None: it is none, or elsewhere."""
+        return self.held if isinstance(self.held, Interaction) else None
 
 
 class Request(NamedTuple):

@@ -25,7 +25,7 @@ from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.incidents.notices import Notifier
-from ragmonitor.judges import JUDGES, BuiltinJudge, EncoderJudge, LlmJudge
+from ragmonitor.judges import JUDGES, BuiltinJudge, LlmJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.pipeline.exports import Exports
@@ -35,9 +35,9 @@ from ragmonitor.pipeline.judging import (
     ReadingEngine,
 )
 from ragmonitor.records import JudgeIdentity
-from ragmonitor.redaction import Redact, Redactor, without_secrets
+from ragmonitor.redaction import Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
-from ragmonitor.runtime.capabilities import CapableJudge, as_judge
+from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
@@ -70,15 +70,15 @@ class Stages:
         self,
         settings: Settings,
         *,
-        feedback: Callable[[Feedback], bool],
-        emitter: Callable[[OtelExporter], TraceExporter],
-        store: Store | None,
+        feedback: Callable[[Feedback], bool] | None = None,
+        emitter: Callable[[OtelExporter], TraceExporter] = lambda own: own,
+        store: Store | None = None,
     ) -> None:
         """Make what works for one pipeline; nothing runs yet.
 
         Args:
             settings: The settings.
-            feedback: Takes feedback that comes by HTTP.
+            feedback: Takes feedback that comes by HTTP; None: nobody does.
             emitter: From what emits traces as the settings say to what emits them.
             store: Where sums are; None: as the settings say, or memory where that fails.
 
@@ -91,14 +91,19 @@ class Stages:
 
         self.redactor = redactor_of(settings)
         """What every text passes before a judge or an exporter sees it."""
-        self.builtin = builtin_judge()
+        self.builtin = as_judge(BuiltinJudge())
         """The rules."""
-        slow = encoder_of(settings) or settings.judge.builtin
+        slow = settings.judge.builtin
+        if isinstance(slow, str):
+            slow = judge_named(settings, slow)
         self.reader = None if slow is None else EveryAnswerReader(slow)
         """Reads every answer in the place of the rules; None: they read all."""
         if store is None:
             store = open_store(settings.state, settings.service)
-        self.engine = engine_of(settings, self.redactor.text)
+        entries = table.select(settings.evaluators)
+        # Over all calls of one reading; what an evaluator asks is shown no more than a reading is.
+        timeout_s = 2 * settings.judge.timeout_s + JUDGE_GRACE_S
+        self.engine = ReadingEngine(entries, self.redactor.text, timeout_s, timeout_s)
         self.runner = judging_of(settings, store, self.engine)
         """Asks the judge that reads a share of the answers; None: there is none."""
         self.judges = [(self.reader or self.builtin).identity]
@@ -106,6 +111,11 @@ class Stages:
         if self.runner is not None:
             self.judges.append(self.runner.judge.identity)
         incidents = incidents_of(settings, lost, store, is_judged=self.runner is not None)
+        self.estimates = estimates_of(settings, self.judges[0], self.runner, store)
+        """The windowed means and the alarms."""
+        self.causes = next(each for each in self.estimates.parts if isinstance(each, Causes))
+        incidents.explain = self.causes.explain
+        self.newest = NewestReports()
         server = settings.server
         is_guarded = server.token is not None or is_loopback(server.host)
         if not is_guarded and (server.ui or server.feedback):
@@ -115,21 +125,30 @@ class Stages:
                 "or server.host to 127.0.0.1",
                 server.host,
             )
-        view = _view_of(settings, self.judges, incidents) if server.ui and is_guarded else None
-        self.estimates = estimates_of(settings, self.judges[0], self.runner, store)
-        """The windowed means and the alarms."""
-        self.causes = next(each for each in self.estimates.parts if isinstance(each, Causes))
-        incidents.explain = self.causes.explain
-        self.newest = NewestReports()
-        takes = server.feedback and is_guarded
-        meters = meters_of(settings, view, feedback if takes else None, store)
+        self.shows_page = server.ui and is_guarded
+        view, intake = None, None
+        if self.shows_page:
+            view = View(
+                settings,
+                builtin=self.judges[0].name,
+                judge=None if self.runner is None else self.judges[1].name,
+                lower_is_better=[each.name for each in entries if each.lower_is_better],
+                incidents=IncidentPages(incidents.journal, server.ui_trace_url or ""),
+            )
+        if feedback is not None and server.feedback and is_guarded:
+            intake = FeedbackIntake(feedback, token=server.token)
+        meters = PrometheusExporter(
+            settings,
+            pages=None if view is None else view.reply,
+            receive=intake,
+            shared=store if isinstance(settings.state, Path) else None,
+        )
         # The others are to be told of an incident first.
         seen = [] if view is None else [view]
         exporters = [*seen, *exporters_of(settings, lost), incidents, self.newest]
         traces = emitter(OtelExporter(settings, lost=lost))
         self.exports = Exports(traces, meters, exporters, self.redactor.text)
         """The places for traces, series and reports."""
-        self.shows_page = view is not None
 
 
 # --- Judges: who scores every answer, who scores a share, what it may cost ---
@@ -138,31 +157,6 @@ ALWAYS: Final = ("ragmonitor:judge", "user_feedback")
 """Tags, or names of attributes, of answers that are judged for certain, budget permitting."""
 CONCURRENCY: Final = 8
 """Answers that the judge reads at once."""
-
-
-def builtin_judge() -> CapableJudge:
-    """Return the rules, which read every answer."""
-    return as_judge(BuiltinJudge())
-
-
-def encoder_of(settings: Settings) -> EncoderJudge | None:
-    """Return the encoder that the setting `judge.builtin` names; None: it names none."""
-    named = settings.judge.builtin
-    if not isinstance(named, str):
-        return None
-    return EncoderJudge(named.partition(":")[2])
-
-
-def engine_of(settings: Settings, clean: Redact = str) -> ReadingEngine:
-    """Return what has judges read.
-
-    Args:
-        settings: The settings.
-        clean: Redacts one text: what a judge's provider says of a failure.
-    """
-    # Over all calls of one reading; what an evaluator asks is shown no more than a reading is.
-    timeout_s = 2 * settings.judge.timeout_s + JUDGE_GRACE_S
-    return ReadingEngine(table.select(settings.evaluators), clean, timeout_s, timeout_s)
 
 
 def judging_of(settings: Settings, store: Store, engine: ReadingEngine) -> JudgeRunner | None:
@@ -356,29 +350,6 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 # --- Exports: what leaves the process, what is replaced in it, who serves it ---
 
 
-def meters_of(
-    settings: Settings,
-    view: View | None = None,
-    take: Callable[[Feedback], bool] | None = None,
-    store: Store | None = None,
-) -> PrometheusExporter:
-    """Return the series and their endpoint, which serves the page too where there is one.
-
-    Args:
-        settings: The settings.
-        view: The page.
-        take: Takes feedback that comes by HTTP, False: there is too much of it; None: it is not
-            taken here.
-        store: Where the processes of this machine add up their counters, if it is a file.
-    """
-    return PrometheusExporter(
-        settings,
-        pages=None if view is None else view.reply,
-        receive=None if take is None else FeedbackIntake(take, token=settings.server.token),
-        shared=store if isinstance(settings.state, Path) else None,
-    )
-
-
 def redactor_of(settings: Settings) -> Redactor:
     """Return what every text passes before a judge or an exporter sees it.
 
@@ -434,21 +405,6 @@ def _exporter_named(text: str) -> Exporter:
     if not rest:
         raise SettingsError(f"exporters: {name!r} needs an address or a file: '{name}:...'")
     return make(rest)
-
-
-def _view_of(
-    settings: Settings, judges: Sequence[JudgeIdentity], incidents: IncidentKeeper
-) -> View:
-    """Return the page."""
-    builtin, *sampled = judges
-    every = table.select(settings.evaluators)
-    return View(
-        settings,
-        builtin=builtin.name,
-        judge=sampled[0].name if sampled else None,
-        lower_is_better=[each.name for each in every if each.lower_is_better],
-        incidents=IncidentPages(incidents.journal, settings.server.ui_trace_url or ""),
-    )
 
 
 def incidents_of(

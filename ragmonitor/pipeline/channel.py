@@ -1,19 +1,21 @@
-"""One end of the socket between a monitor and a worker: frames, both ways.
+"""One end of the socket between a monitor and a worker: messages, and questions with replies.
 
 A frame is its length in four bytes, and a message of `ragmonitor.runtime.wire`.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from ragmonitor.runtime import wire
-from ragmonitor.runtime.guard import record_problem
+from ragmonitor.runtime.guard import contained, record_problem
 
 HEADER_BYTES: Final = 4
 # An application may have SIGPIPE end it.
@@ -25,7 +27,7 @@ class ChannelError(Exception):
 
 
 class Channel:
-    """One end of the socket. Any thread may send; one reads."""
+    """One end of the socket. Any thread may send; one listens."""
 
     def __init__(self, sock: socket.socket) -> None:
         """Read nothing yet."""
@@ -33,7 +35,9 @@ class Channel:
         self._socket = sock
         self._identity = self._found()
         self._sending = threading.RLock()  # what is logged on the way may be sent, too
-        self._is_read = False
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, Future[Any]] = {}
+        self._is_heard = False
         self.is_open = True
 
     def _found(self) -> tuple[int, int] | None:
@@ -47,12 +51,15 @@ class Channel:
         """Return whether the number is still that of the socket."""
         return self._found() == self._identity
 
-    def send(self, data: bytes) -> None:
+    # --- to the other side ----------------------------------------------------------------------
+
+    def tell(self, name: str, *args: object) -> None:
         """Send a message; waits while the other side does not read. Raises `ChannelError`.
 
         An application may close all descriptors, as daemons do, and open a file of its own under
         the same number: nothing is written there.
         """
+        data = wire.encode_message(name, *args)
         with self._sending:
             if not self._is_ours():
                 self.forget()
@@ -65,19 +72,41 @@ class Channel:
                     raise
                 raise ChannelError(f"the other side is gone: {error}") from error
 
-    def tell(self, name: str, *args: object) -> None:
-        """Send a message of these parts. Raises `ChannelError`."""
-        self.send(wire.encode_message(name, *args))
-
-    def frames(self) -> Iterator[bytes]:
-        """Yield what the other side sends, until it is gone."""
-        self._is_read = True
+    def ask(self, name: str, *args: object) -> Future[Any]:
+        """Send a question, and return where the reply will be; None: the other side has gone."""
+        number, reply = next(self._numbers), Future[Any]()
+        self._asked[number] = reply
         try:
-            while self._is_ours() and (header := self._read(HEADER_BYTES)) is not None:
+            self.tell(name, number, *args)
+        except ChannelError:
+            self._answer(number, None)
+        return reply
+
+    def _answer(self, number: int, value: object) -> None:
+        if (reply := self._asked.pop(number, None)) is not None:
+            reply.set_result(value)
+
+    def reply(self, number: int, value: object) -> None:
+        """Reply to a question, if anybody is there."""
+        with suppress(ChannelError):
+            self.tell("reply", number, value)
+
+    # --- from the other side --------------------------------------------------------------------
+
+    def listen(self, handle: Callable[..., object]) -> None:
+        """Have `handle` called with each message's name and arguments, until nobody is there."""
+        self._is_heard = True
+        try:
+            while (header := self._read(HEADER_BYTES)) is not None:
                 length = int.from_bytes(header)
                 if length > wire.MAX_MESSAGE_BYTES or (data := self._read(length)) is None:
                     return
-                yield data
+                with contained("worker"):
+                    name, args = wire.decode_message(data)
+                    if name == "reply":
+                        self._answer(*args)
+                    else:
+                        handle(name, *args)
         finally:
             self.close()
             with self._sending:
@@ -88,7 +117,9 @@ class Channel:
         data = bytearray()
         with suppress(OSError):
             # A signal, or a stop of the process, may cut short even a read of all.
-            while more := self._socket.recv(length - len(data), socket.MSG_WAITALL):
+            while self._is_ours() and (
+                more := self._socket.recv(length - len(data), socket.MSG_WAITALL)
+            ):
                 data += more
                 if len(data) == length:
                     return bytes(data)
@@ -100,8 +131,10 @@ class Channel:
         if self._is_ours():
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-        if not self._is_read:  # else who reads lets go of it
+        if not self._is_heard:  # else who listens lets go of it
             self.forget()
+        for number in tuple(self._asked):
+            self._answer(number, None)
 
     def forget(self) -> None:
         """Let go of the socket, unless its number is another descriptor's; it may be shared."""

@@ -31,18 +31,15 @@ class Exports:
     clean: Callable[[str], str]
     """Redacts one text: what people say."""
 
-    def deliver(
-        self, account: Account, builtin: Report, judged: Report | None = None
-    ) -> SpanReference | None:
+    def deliver(self, account: Account, *reports: Report) -> SpanReference | None:
         """Emit the trace of an answer and export its reports; return the reference of its root."""
-        others = () if judged is None else (judged,)
-        target: SpanReference | None = None
+        interaction, target = reports[0].interaction, None
         with contained("export"):
-            target = self.traces.emit(builtin.interaction, [builtin, *others])
+            target = self.traces.emit(interaction, reports)
         give_back()
         with contained("export"):
-            self.meters.answered(builtin.interaction, target)
-        for report in (builtin, *others):
+            self.meters.answered(interaction, target)
+        for report in reports:
             self.export(account, replace(report, target=target))
         return target
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Final
@@ -15,6 +15,7 @@ from ragmonitor.records import (
     Cause,
     Diagnosis,
     Evaluation,
+    GaugeValue,
     Interaction,
     JudgeIdentity,
     JudgeRole,
@@ -35,13 +36,16 @@ from ragmonitor.runtime.guard import (
     record_error,
     record_problem,
 )
+from ragmonitor.runtime.protocols import BreakerState
 from ragmonitor.sampling import AdaptiveSampler
+from ragmonitor.semconv.metrics import JUDGE_BREAKER_STATE
 
 MAX_USED = 1_000_000_000
 """Tokens, dollars, calls or seconds of one reading; what says more is not believed: one such number
 would be the sum for good."""
 MAX_PENDING: Final = 1_000
 """Drawn answers that may wait for the judge; beyond, none is drawn."""
+BREAKER_LEVELS: Final[Mapping[BreakerState | None, int]] = {"closed": 0, "half_open": 1, "open": 2}
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
 
@@ -97,7 +101,11 @@ class ReadingEngine:
         except BaseException as error:  # a judge is anybody's code
             if ends_the_task(error):
                 raise
-            cause, detail, usage = _failure(error, usage)
+            cause, detail = _failure(error)
+            if isinstance(error, JudgeError):
+                usage = error.usage
+            elif isinstance(error, MissingExtraError):
+                usage = JudgeUsage()
             report = self.unread(judge.identity, role, interaction, cause, detail=detail)
         else:
             report = self._scored(role, interaction, assessment, evaluations)
@@ -107,23 +115,25 @@ class ReadingEngine:
         report = replace(report, decision=decision, usage=used)
         return Reading(report=report, cause=cause, is_usage_known=is_known)
 
-    def read_now(self, judge: CapableJudge, interaction: Interaction) -> Reading:
-        """Return what a built-in judge found, without a wait."""
+    def read_now(
+        self, judge: CapableJudge, interaction: Interaction, whose: JudgeIdentity | None = None
+    ) -> Report:
+        """Return the report of a built-in judge, without a wait.
+
+        Args:
+            judge: The judge.
+            interaction: The answer.
+            whose: In whose place it reads, and who is named where it finds nothing; None: its own.
+        """
         cause, detail = unscorable(interaction), ""
         if cause is None:
             try:
-                assessment = judge.read(interaction)
-            except JudgeError as error:  # no error of ours: it says why there is no score
-                cause, detail = error.cause, str(error)
+                return self.found(interaction, judge.read(interaction))
             except BaseException as error:  # one unreadable answer must cost only itself
                 if not is_fault(error):
                     raise
-                record_error("judge", error)
-                cause = Cause.JUDGE_ERROR
-            else:
-                return Reading(report=self.found(interaction, assessment))
-        report = self.unread(judge.identity, "builtin", interaction, cause, detail=detail)
-        return Reading(report=report, cause=cause)
+                cause, detail = _failure(error)
+        return self.unread(whose or judge.identity, "builtin", interaction, cause, detail=detail)
 
     def found(self, interaction: Interaction, assessment: Assessment) -> Report:
         """Return the report on what a judge that reads every answer has found."""
@@ -176,21 +186,14 @@ class ReadingEngine:
         )
 
 
-def _failure(
-    error: BaseException, usage: JudgeUsage | None
-) -> tuple[Cause, str, JudgeUsage | None]:
-    """Return why there are no scores, what the error says, and what was spent if that is known."""
-    if isinstance(error, JudgeError):
-        return error.cause, str(error), error.usage
+def _failure(error: BaseException) -> tuple[Cause, str]:
+    """Return why there are no scores, and what the error says."""
+    if isinstance(error, JudgeError):  # no error of ours
+        return error.cause, str(error)
     if isinstance(error, TimeoutError):
-        return Cause.JUDGE_TIMEOUT, "no reply within the time for one reading", usage
+        return Cause.JUDGE_TIMEOUT, "no reply within the time for one reading"
     record_error("judge", error)
-    detail = f"{type(error).__name__}: {error}"
-    return (
-        Cause.JUDGE_ERROR,
-        detail,
-        JudgeUsage() if isinstance(error, MissingExtraError) else usage,
-    )
+    return Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
 
 
 def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
@@ -227,16 +230,10 @@ class JudgeRunner:
     spent: Callable[[JudgeUsage], float]
     """Returns the cost of a reading, in the budget's unit."""
 
-    def __post_init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin anew on another loop, or in a forked child."""
+    async def prepare(self) -> None:
+        """Begin on the running loop, and load what the judge needs; readings wait for it."""
         self._slots = asyncio.Semaphore(self.concurrency)
         self._prepared = asyncio.Event()
-
-    async def prepare(self) -> None:
-        """Load what the judge needs; readings wait for it."""
         with contained("judge"):
             try:
                 await self.judge.prepare()
@@ -256,32 +253,37 @@ class JudgeRunner:
         """Whether the judge would not be asked now."""
         return not self.judge.admits()
 
+    def gauges(self) -> Sequence[GaugeValue]:
+        """Return what is known of sampling, of the budget, and of the judge's provider."""
+        name, level = self.judge.identity.name, BREAKER_LEVELS.get(self.judge.breaker_state)
+        sampling = self.sampler.gauges(name)
+        if level is None:
+            return sampling
+        return (*sampling, GaugeValue.of(JUDGE_BREAKER_STATE, level, judge=name))
+
     # --- sampling -------------------------------------------------------------------------------
 
     def draw(
         self, interaction: Interaction, prediction: Prediction, *, pending: int
-    ) -> tuple[SamplingDecision, Cause | None]:
-        """Return the sampling decision, and why the answer is not read; None: it is.
+    ) -> SamplingDecision:
+        """Return the sampling decision; without a cause, the answer is read.
 
         Args:
-            interaction: The answer.
+            interaction: The answer, which can be scored.
             prediction: What past verdicts say of it.
             pending: How many drawn answers wait already.
         """
-        cause = unscorable(interaction)
-        if cause is not None:
-            return CERTAIN, cause
         # Before the draw: what is drawn is always read, or the mean would be biased.
         if pending >= MAX_PENDING:
-            decision = _never(Cause.JUDGE_BUSY)
+            cause = Cause.JUDGE_BUSY
         elif self.is_down:
-            decision = _never(Cause.JUDGE_DOWN)
+            cause = Cause.JUDGE_DOWN
         else:
             try:
-                decision = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+                return self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
-                decision = _never(_no_price(error))
-        return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
+                cause = _no_price(error)
+        return SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
@@ -326,10 +328,6 @@ class JudgeRunner:
         finally:
             self.sampler.refund(decision, spent)
         return reading.report
-
-
-def _never(cause: Cause) -> SamplingDecision:
-    return SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)
 
 
 def _no_price(error: Exception) -> Cause:

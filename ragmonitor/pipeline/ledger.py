@@ -7,10 +7,10 @@ What was not reported by then is counted as unscored, with the cause of the clos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ragmonitor.evaluators import Table, unscored
-from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeRole, Report, Status
+from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeRole, Report
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.runtime.queues import Notes
@@ -44,36 +44,26 @@ class Ledger:
             entries: The evaluators.
             judges: Who reports on every interaction, in the order of `ROLES`.
         """
-        self._meters = meters
-        self._entries = entries
+        self._meters, self._entries = meters, entries
         self._judges = dict(zip(ROLES, judges, strict=False))
         self._open: dict[int, Account] = {}
         self._notes: Notes[tuple[Any, ...]] = Notes()
+        self._count: dict[str, Callable[..., None]] = {
+            "dropped": meters.dropped,
+            "check": meters.checked,
+            "captured": meters.interaction,
+            "unscored": self._count_unscored,
+        }
 
     # --- notes ----------------------------------------------------------------------------------
 
-    def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken; the answer to a golden question is no traffic.
+    def note(self, kind: str, *labels: str, n: int = 1) -> None:
+        """Note what is to be counted: of `_count`, with its labels."""
+        self._notes.note((kind, *labels), n)
 
-        What is none, feedback for example, says in `lost_as` how it is counted.
-        """
-        # It lets go of its runs, which a cycle may hold, or tells who sent it.
-        for name in ("release", "closed"):
-            if (call := getattr(finished, name, None)) is not None:
-                call()
-        lost_as = "probe" if is_probe(finished) else getattr(finished, "lost_as", None)
-        if lost_as is not None:
-            self.give_up(lost_as)
-        else:
-            self._notes.note(("refused", finished.framework, finished.status, cause))
-
-    def give_up(self, reason: str, n: int = 1) -> None:
-        """Note runs that were given up."""
-        self._notes.note(("dropped", reason), n)
-
-    def note_check(self, of: str, outcome: str) -> None:
-        """Note what was decided of answers, or of sentences, before they were seen."""
-        self._notes.note(("check", of, outcome))
+    def give_up(self, reason: str) -> None:
+        """Note a run that was given up."""
+        self.note("dropped", reason)
 
     def take(self) -> list[tuple[Sequence[Any], int]]:
         """Return what was noted since the last time, as `take_over` takes it."""
@@ -86,26 +76,25 @@ class Ledger:
 
     def count_notes(self) -> None:
         """Count what was noted."""
-        count: dict[str, Callable[..., None]] = {
-            "dropped": self._meters.dropped,
-            "check": self._meters.checked,
-            "refused": self._count_refused,
-        }
         for (kind, *labels), n in self._notes.take().items():
             with contained("count"):
-                count[kind](*labels, n)
+                self._count[kind](*labels, n)
 
-    def _count_refused(self, framework: str, status: Status, cause: str, n: int) -> None:
-        self.captured(framework, status, n)
-        for role in self._judges:
-            self.unscored(role, Cause(cause), n)
-        self._meters.dropped(str(cause), n)
+    def _count_unscored(self, role: JudgeRole, cause: str, n: int) -> None:
+        self._meters.evaluations(unscored(self._entries, self._judges[role], Cause(cause)), n)
 
     # --- accounts -------------------------------------------------------------------------------
 
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Note an interaction that is not taken."""
+        # It lets go of its runs, which a cycle may hold.
+        if (release := getattr(finished, "release", None)) is not None:
+            release()
+        self.open(finished).close(cause)
+
     def open(self, finished: Finished) -> Account:
-        """Return the account of an interaction that was taken; to be closed."""
-        account = Account(self, finished, () if is_probe(finished) else ("capture", *self._judges))
+        """Return the account of something that was taken; to be closed."""
+        account = Account(self, finished, self._judges)
         self._open[id(account)] = account
         return account
 
@@ -114,60 +103,63 @@ class Ledger:
         for account in tuple(self._open.values()):
             account.close(cause)
 
-    def captured(self, framework: str, status: Status, n: int = 1) -> None:
-        """Count interactions."""
-        with contained("count"):
-            self._meters.interaction(framework, status, n)
+    def has_open(self, account: Account) -> bool:
+        """Return whether nobody has closed an account."""
+        return id(account) in self._open
 
-    def unscored(self, role: JudgeRole, cause: Cause, n: int = 1) -> None:
-        """Count that a judge scored nothing."""
-        with contained("count"):
-            self._meters.evaluations(unscored(self._entries, self._judges[role], cause), n)
-
-    def forget(self, account: Account) -> None:
-        """Have an account closed that owes nothing more."""
-        self._open.pop(id(account), None)
+    def forget(self, account: Account) -> bool:
+        """Have an account closed; return whether this is the first time."""
+        return self._open.pop(id(account), None) is not None
 
 
 class Account:
-    """The debts of one interaction. Each is paid once, from whatever thread."""
+    """The debts of one interaction. Each is paid once, from whatever thread.
 
-    __slots__ = ("_framework", "_is_closed", "_ledger", "_on_closed", "_owed", "_status")
+    The answer to a golden question is no traffic, and owes nothing; nor does what is no
+    interaction, which says in `lost_as` how it is counted when it is lost.
+    """
 
-    def __init__(
-        self, ledger: Ledger, finished: Finished, owed: Iterable[JudgeRole | Literal["capture"]]
-    ) -> None:
+    __slots__ = ("_ledger", "_lost_as", "_named", "_on_closed", "_owed")
+
+    def __init__(self, ledger: Ledger, finished: Finished, judges: Iterable[JudgeRole]) -> None:
         self._ledger = ledger
-        self._framework, self._status = finished.framework, finished.status
-        self._is_closed = False
-        self._on_closed: Callable[[], None] | None = getattr(finished, "closed", None)
+        self._named = finished.framework, finished.status
+        self._on_closed: Callable[[], object] | None = getattr(finished, "closed", None)
+        lost_as = getattr(finished, "lost_as", None)
+        self._lost_as: str | None = "probe" if is_probe(finished) else lost_as
         # Popping a key is atomic: of two threads that pay, one does.
-        self._owed = dict.fromkeys(owed)
+        self._owed = dict.fromkeys(() if self._lost_as else ("capture", *judges))
 
     def captured(self, interaction: Interaction) -> bool:
         """Count it as what it turned out to be; return False if somebody closed the account."""
         if self._pays("capture"):
-            self._ledger.captured(interaction.framework, interaction.status)
-        return not self._is_closed
+            self._ledger.note("captured", interaction.framework, interaction.status)
+        return self._ledger.has_open(self)
 
     def reported(self, report: Report) -> bool:
         """Return whether a report may be counted: once of each judge, and before the end."""
-        return self._pays(report.role) if report.role in ROLES else not self._is_closed
+        return self._pays(report.role)
 
     def close(self, cause: Cause | None) -> None:
-        """Count what is owed as unscored, unless it was no interaction (None); tell who sent it."""
-        self._is_closed = True
-        if cause is None:
-            self._owed.clear()
-        if self._pays("capture"):
-            self._ledger.captured(self._framework, self._status)
-        for role in ROLES:
-            if self._pays(role) and cause is not None:
-                self._ledger.unscored(role, cause)
-        self._ledger.forget(self)
-        on_closed, self._on_closed = self._on_closed, None
-        if on_closed is not None:
-            on_closed()
+        """Count what is owed as unscored, the first time; tell who sent it.
 
-    def _pays(self, debt: JudgeRole | Literal["capture"]) -> bool:
+        Args:
+            cause: Why; None: nothing is owed here, as it is no interaction or another's to count.
+        """
+        if not self._ledger.forget(self):
+            return
+        if cause is not None:
+            if self._lost_as is not None:
+                self._ledger.give_up(self._lost_as)
+            if self._pays("capture"):
+                self._ledger.note("captured", *self._named)
+                self._ledger.give_up(cause)
+            for role in ROLES:
+                if self._pays(role):
+                    self._ledger.note("unscored", role, cause)
+        self._owed.clear()
+        if self._on_closed is not None:
+            self._on_closed()
+
+    def _pays(self, debt: str) -> bool:
         return self._owed.pop(debt, self) is None

@@ -6,61 +6,23 @@ owed when that cannot be any more is counted here as unscored: captured = scored
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
 
 from ragmonitor.capture.coercion import sound
 from ragmonitor.export.prometheus import PrometheusExporter
-from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Request
+from ragmonitor.pipeline.back_half import LINGER_S, TICK_S, BackHalf, Carried, Request
 from ragmonitor.pipeline.build import redactor_of
-from ragmonitor.pipeline.ledger import is_probe
-from ragmonitor.records import Cause, JudgeIdentity, Report, Status
+from ragmonitor.pipeline.ledger import Account
+from ragmonitor.records import Cause, JudgeIdentity, Report
 from ragmonitor.runtime import wire
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Feedback or an event, that has its turn among the answers."""
-
-    data: bytes
-    lost_as: str
-    """The reason under which it is counted when it is lost."""
-    framework: str = ""
-    status: Status = "ok"
-
-    def interaction(self) -> None:
-        """Return None: it is none."""
-
-
-@dataclass(slots=True)
-class Owed:
-    """What was taken and is neither settled nor counted."""
-
-    finished: Finished
-    """What is counted if it is lost."""
-    size: int = 0
-    """Bytes, once it is packed."""
-
-
-class _Packed(NamedTuple):
-    """What is counted of a record that is lost, without its texts."""
-
-    framework: str
-    status: Status
-    is_probe: bool
-
-    def interaction(self) -> None:
-        """Return None: it is bytes by now."""
 
 
 class Sender(BackHalf):
@@ -96,10 +58,6 @@ class Sender(BackHalf):
         super().__init__(settings, poll=poll, meters=meters, judges=judges)
         self._redactor = redactor_of(settings) if redacts else None
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._numbers = itertools.count(1)
-        self.owed: dict[int, Owed] = {}
-        """By number; whoever takes something out of here settles or counts it."""
-        self._bytes = 0
         self._ticked_s = 0.0
 
     # --- the application's side -----------------------------------------------------------------
@@ -107,36 +65,22 @@ class Sender(BackHalf):
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application, without waiting for it."""
         data = wire.encode_message("event", name, attributes, at_s)
-        self.put(Call(data, "event_lost"))
+        self.put(Carried(data, lost_as="event_lost"))
 
     def feedback(self, feedback: Feedback) -> None:
         """Take what a person said of an answer; what finds no room is counted."""
         if self._redactor is not None:
             feedback = feedback.redacted(self._redactor.text)
-        self.put(Call(wire.encode_message("feedback", feedback), "feedback_lost"))
+        data = wire.encode_message("feedback", feedback)
+        self.put(Carried(data, lost_as="feedback_lost"))
 
     def newest(self) -> Report | None:
         """Return the report on the newest answer, as far as it is known here."""
         return None
 
     def _end(self, deadline: float) -> None:  # noqa: ARG002 - for those that wait for somebody
-        self._refuse_owed(Cause.SHUTDOWN)
+        self.ledger.close_all(Cause.SHUTDOWN)
         self.meters.close()
-
-    def _refuse_owed(self, cause: Cause) -> None:
-        for number in tuple(self.owed):
-            self._refuse(number, cause)
-
-    def _refuse(self, number: int, cause: Cause) -> None:
-        """Count what is owed as unscored, unless somebody was faster."""
-        if (owed := self._settled(number)) is not None:
-            self.ledger.refuse(owed.finished, cause)
-
-    def _settled(self, number: int) -> Owed | None:
-        owed = self.owed.pop(number, None)
-        if owed is not None:
-            self._bytes -= owed.size
-        return owed
 
     def _signal(self) -> None:
         # Takes no lock: a finaliser may run this while its own thread does, too.
@@ -158,7 +102,13 @@ class Sender(BackHalf):
                 break
             self._hand_on(finished)
             time.sleep(0)  # the application goes first
-        self._rest()
+        self._idle = not len(self.queue) and not self._requests
+        # What came between the look and the note has seen that we were not idle.
+        if self._idle and not (len(self.queue) or self._requests or self.is_closed):
+            with suppress(Empty):
+                self._wakes.get(timeout=TICK_S)
+        self._idle = False
+        time.sleep(LINGER_S)
         return not self.is_closed
 
     def _is_time_to_tick(self) -> bool:
@@ -171,48 +121,28 @@ class Sender(BackHalf):
 
     def _hand_on(self, finished: Finished) -> None:
         """Send one; what fails before it is sent is counted here."""
-        number = next(self._numbers)
-        self.owed[number] = owed = Owed(finished)
-        is_sent = False
-        try:
-            with contained("worker"):
-                with self.step:
-                    data = self._packed(owed)
-                if data is None:
-                    self._settled(number)
-                else:
-                    self._send(number, data)
-                is_sent = True
-        finally:
-            if not is_sent:
-                self._refuse(number, Cause.INTERNAL_ERROR)
+        account = self.ledger.open(finished)
+        with contained("worker"):
+            with self.step:
+                data = self._packed(finished)
+            if data is None:
+                account.close(None)
+            else:
+                self._send(account, data)
+            return
+        account.close(Cause.INTERNAL_ERROR)
 
-    def _packed(self, owed: Owed) -> bytes | None:
-        """Return what to send, and have what is owed hold no texts; None: it is no interaction."""
-        finished = owed.finished
-        if isinstance(finished, Call):
-            return finished.data
+    def _packed(self, finished: Finished) -> bytes | None:
+        """Return what to send; None: it is no interaction."""
+        if isinstance(finished, Carried) and isinstance(finished.held, bytes):
+            return finished.held
         record = finished.interaction()
         if record is None:
             return None
         record = sound(record)
         if self._redactor is not None:
             record = self._redactor(record)
-        data = wire.encode(record)
-        owed.finished = _Packed(record.framework, record.status, is_probe(finished))
-        owed.size = len(data)
-        self._bytes += owed.size
-        return data
-
-    def _rest(self) -> None:
-        """Sleep until something comes, or it is time to tick."""
-        self._idle = not len(self.queue) and not self._requests
-        # What came between the look and the note has seen that we were not idle.
-        if self._idle and not (len(self.queue) or self._requests or self.is_closed):
-            with suppress(Empty):
-                self._wakes.get(timeout=TICK_S)
-        self._idle = False
-        time.sleep(LINGER_S)
+        return wire.encode(record)
 
     # --- where it is sent -----------------------------------------------------------------------
 
@@ -228,8 +158,8 @@ class Sender(BackHalf):
         """Return whether one more may be sent now."""
         return True
 
-    def _send(self, number: int, data: bytes) -> None:
-        """Send one, and settle or refuse it as soon as that can be known."""
+    def _send(self, account: Account, data: bytes) -> None:
+        """Send one, and close its account as soon as the other side has it, or never will."""
         raise NotImplementedError
 
     def _carry_out(self, request: Request) -> None:

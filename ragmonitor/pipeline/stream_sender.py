@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ragmonitor.pipeline.build import builtin_judge, meters_of
+from ragmonitor.export.prometheus import PrometheusExporter
+from ragmonitor.judges import BuiltinJudge
+from ragmonitor.pipeline.ledger import Account
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Snapshot
@@ -47,10 +49,10 @@ class StreamSender(Sender):
         """
         self._stream = stream or RedisStream.of(settings)
         self._gauges = gauges
-        judges = [builtin_judge().identity]
+        judges = [BuiltinJudge().identity]
         if settings.judge.name is not None:
             judges.append(JudgeIdentity(name=settings.judge.name, version="", kind="LLM"))
-        meters = meters_of(settings)
+        meters = PrometheusExporter(settings)
         meters.is_elsewhere = True
         super().__init__(settings, redacts=True, poll=poll, meters=meters, judges=judges)
         meters.count_first(self.ledger.count_notes)
@@ -62,7 +64,7 @@ class StreamSender(Sender):
 
     # --- the thread -----------------------------------------------------------------------------
 
-    def _send(self, number: int, data: bytes) -> None:
+    def _send(self, account: Account, data: bytes) -> None:
         """Store a record, again and again while the stream is down."""
         while not self.is_closed:
             try:
@@ -75,12 +77,9 @@ class StreamSender(Sender):
                 self._thread.ending.wait(RETRY_S)
             else:
                 self._is_down = False
-                if is_stored:
-                    self._settled(number)
-                else:
-                    self._refuse(number, Cause.QUEUE_FULL)
+                account.close(None if is_stored else Cause.QUEUE_FULL)
                 return
-        self._refuse(number, Cause.SHUTDOWN)
+        account.close(Cause.SHUTDOWN)
 
     def _tick(self) -> None:
         with self.step:
@@ -88,7 +87,7 @@ class StreamSender(Sender):
             is_up = GaugeValue(name=STREAM_UP, value=not self._is_down)
             self.meters.refresh(
                 snapshot=Snapshot(gauges=(*self._gauges(), is_up)),
-                queue_depth=len(self.queue) + len(self.owed),
+                queue_depth=len(self.queue),
                 errors=errors,
             )
         self.metrics_url = self.meters.url

@@ -15,10 +15,11 @@ from uuid import uuid4
 
 from pydantic import SecretStr
 
+from ragmonitor.pipeline.back_half import Carried
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.streams import Delivery, RedisStream, StreamState
-from ragmonitor.pipeline.worker import Delivered, deliver
+from ragmonitor.pipeline.worker import deliver
 from ragmonitor.records import Cause, GaugeValue
 from ragmonitor.runtime.errors import StreamError, WireError
 from ragmonitor.runtime.guard import contained, record_outage, record_problem
@@ -84,10 +85,10 @@ class StreamWorker:
         self.back.estimates.is_of_stream = True
         self._outbox = self.back.estimates.outbox
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._open: dict[str, None] = {}
-        self._done: deque[tuple[str, str]] = deque()
-        """The numbers on the stream of what is done, each with the id of its answer; empty:
-        it is none."""
+        self._open: dict[str, str] = {}
+        """The ids of the answers in hand, by their numbers on the stream."""
+        self._done: deque[str] = deque()
+        """The numbers on the stream of what is done."""
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._renewed_s = self._claimed_s = -STALE_S
 
@@ -153,64 +154,60 @@ class StreamWorker:
         if delivery.deliveries > MAX_DELIVERIES:
             self._give_up(delivery, f"{delivery.deliveries - 1} workers did not settle it")
             return
+        done = partial(self._done.append, delivery.id)
         try:
             if not is_kind(delivery.data, b"i"):
-                deliver(self.back, delivery.data, lambda: None)
-                self._done.append((delivery.id, ""))
+                deliver(self.back, delivery.data, done)
                 return
             record = decode(delivery.data)
         except WireError as error:
             self._give_up(delivery, str(error))
             return
         if record.id in self._seen:
-            self._done.append((delivery.id, ""))
+            done()
             return
         entry = delivery.id if self._acknowledges else ""
         self._outbox.begin(record.id, entry, is_again=delivery.deliveries > 1)
         self._seen[record.id] = None
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
-        self._open[delivery.id] = None
-        done = partial(self._done.append, (delivery.id, record.id))
-        self.back.put(Delivered.of(record, done))
+        self._open[delivery.id] = record.id
+        self.back.put(Carried(record, record.framework, record.status, closed=done))
 
     def _give_up(self, delivery: Delivery, reason: str) -> None:
         """Settle a record that nobody can score, and count it: an answer as unscored."""
         record_problem("stream", f"a record was given up, and the next ones like it are: {reason}")
-        if is_kind(delivery.data, b"m"):
-            self.back.ledger.give_up("feedback_lost")
-        else:
-            lost = Delivered(None)
-            with contextlib.suppress(WireError):
-                lost = Delivered.of(decode(delivery.data))
-            self.back.ledger.refuse(lost, Cause.INTERNAL_ERROR)
-        self._done.append((delivery.id, ""))
+        lost = Carried(lost_as="feedback_lost" if is_kind(delivery.data, b"m") else None)
+        with contextlib.suppress(WireError):
+            record = decode(delivery.data)
+            lost = Carried(None, record.framework, record.status)
+        self.back.ledger.refuse(lost, Cause.INTERNAL_ERROR)
+        self._done.append(delivery.id)
 
     def _settle(self) -> None:
         """Forget records whose answers are scored, and whose sums the store has."""
-        done = [self._done.popleft() for _ in range(len(self._done))]
-        settled: list[tuple[str, str]] = []
+        settled: list[str] = []
+        for entry in [self._done.popleft() for _ in range(len(self._done))]:
+            id_ = self._open.get(entry, "")
+            if id_ in self._outbox.taken_over:
+                # Left to the worker that drew it; if that dies it is stale, and taken over.
+                self._outbox.taken_over.discard(id_)
+                self._seen.pop(id_, None)
+                self._forget(entry)
+            elif self._outbox.waits(id_):
+                self._done.append(entry)
+            else:
+                settled.append(entry)
         try:
-            for entry, id_ in done:
-                if id_ in self._outbox.taken_over:
-                    # Left to the worker that drew it; if that dies it is stale, and taken over.
-                    self._outbox.taken_over.discard(id_)
-                    self._seen.pop(id_, None)
-                    self._forget(entry, id_)
-                elif self._outbox.waits(id_):
-                    self._done.append((entry, id_))
-                else:
-                    settled.append((entry, id_))
-            self._stream.settle([entry for entry, _ in settled])
+            self._stream.settle(settled)
         except StreamError:
             self._done.extend(settled)
             raise
-        for entry, id_ in settled:
-            self._forget(entry, id_)
+        for entry in settled:
+            self._forget(entry)
 
-    def _forget(self, entry: str, id_: str) -> None:
-        self._open.pop(entry, None)
-        self._outbox.end(id_)
+    def _forget(self, entry: str) -> None:
+        self._outbox.end(self._open.pop(entry, ""))
 
     def _end(self) -> None:
         """Score what is in hand, and settle it."""

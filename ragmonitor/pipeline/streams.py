@@ -22,6 +22,15 @@ MAX_RECORDS: Final = 1_000_000
 """Records on the stream beyond which further ones are refused; an ordinary one has 3 kB."""
 _DATA: Final = b"r"
 
+# KEYS: records. ARGV: the data, the most records.
+_PUT: Final = """#!lua
+if redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[2]) then
+  return 0
+end
+redis.call('XADD', KEYS[1], '*', 'r', ARGV[1])
+return 1
+"""
+
 # KEYS: records. ARGV: group, entries. Also on a server that is full.
 _SETTLE: Final = """#!lua flags=allow-oom
 for at = 2, #ARGV do
@@ -87,7 +96,6 @@ class RedisStream:
         # One slot of a cluster, whatever the service is called.
         self._key = f"ragmonitor:{SCHEMA}:{{{service}}}:records"
         self._max_records = max_records
-        self._length = 0
         self._claimed_up_to = "0-0"
 
     @contextmanager
@@ -104,20 +112,12 @@ class RedisStream:
         After a `StreamError` it may have been stored all the same.
         """
         with self._reported("written"):
-            if self._length >= self._max_records:
-                self._length = self._redis.xlen(self._key)
-            if self._length >= self._max_records:
-                return False
-            pipeline = self._redis.pipeline(transaction=False)
-            pipeline.xadd(self._key, {_DATA: data})
-            pipeline.xlen(self._key)
             try:
-                _, self._length = pipeline.execute()
+                return bool(self._redis.eval(_PUT, 1, self._key, data, self._max_records))
             except self._errors as error:
                 if "OOM" not in str(error) and type(error).__name__ != "OutOfMemoryError":
                     raise
                 return False
-            return True
 
     def take(
         self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None

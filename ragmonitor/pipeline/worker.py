@@ -15,22 +15,20 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
 from ragmonitor.export import OtelExporter
-from ragmonitor.pipeline.back_half import TICK_S
+from ragmonitor.pipeline.back_half import TICK_S, Carried
 from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.records import Cause, Interaction, Report, SpanReference, Status
+from ragmonitor.records import Cause, Interaction, Report, SpanReference
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import WireError
@@ -50,42 +48,26 @@ ACCEPT_S: Final = 0.5
 CLOSING_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """A record that came from elsewhere, as something finished."""
-
-    held: Interaction | None
-    """The record, which is weighed; None: it cannot be read."""
-    closed: Callable[[], object] | None = None
-    """Called when nothing more is owed for it."""
-    framework: str = "unknown"
-    status: Status = "error"
-
-    @classmethod
-    def of(cls, record: Interaction, closed: Callable[[], object] | None = None) -> Self:
-        """Return a record with what is known of it."""
-        return cls(record, closed, record.framework, record.status)
-
-    def interaction(self) -> Interaction | None:
-        """Return the record."""
-        return self.held
-
-
 def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
-    """Hand bytes to the pipeline, from whatever source; what cannot be read is counted there.
+    """Hand bytes to the pipeline, from whatever source; a record that cannot be read is counted.
 
     Args:
         back: The pipeline.
         data: Bytes of `ragmonitor.runtime.wire`.
-        closed: Called when nothing more is owed for a record.
+        closed: Called when nothing more is owed for them.
+
+    Raises:
+        WireError: They cannot be read.
     """
     if wire.is_kind(data, b"i"):
         try:
-            back.put(Delivered.of(wire.decode(data), closed))
+            record = wire.decode(data)
         except WireError:
-            back.ledger.refuse(Delivered(None, closed), Cause.INTERNAL_ERROR)
+            back.ledger.refuse(Carried(closed=closed), Cause.INTERNAL_ERROR)
             raise
+        back.put(Carried(record, record.framework, record.status, closed=closed))
         return
+    closed()
     name, _ = wire.decode_message(data)
     if name == "feedback":
         back.feedback(*wire.decode_message(data, Feedback)[1])
@@ -96,86 +78,85 @@ def deliver(back: Pipeline, data: bytes, closed: Callable[[], object]) -> None:
 class Session:
     """One monitor's connection: carries out what it says, and tells it what becomes of it."""
 
-    def __init__(self, channel: Channel, back: Pipeline, *, owns: bool) -> None:
+    back: Pipeline | None = None
+    """Scores what comes, from the monitor's first message on."""
+
+    def __init__(
+        self, channel: Channel, begin: Callable[[str, Any], Pipeline | None], *, owns: bool
+    ) -> None:
         """Serve nothing yet.
 
         Args:
             channel: The connection.
-            back: The pipeline.
-            owns: It is this monitor's alone, and ends with it.
+            begin: From the service and the settings of the monitor to the pipeline; None: it is
+                not served.
+            owns: The pipeline is this monitor's alone, and ends with it.
         """
-        self.channel, self.back, self._owns = channel, back, owns
+        self.channel, self._begin, self._owns = channel, begin, owns
         self._closed: deque[int] = deque()
         """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
-        self._done: deque[tuple[int, bool]] = deque()
-        """Likewise of requests, each with its success."""
-        self.has_news = threading.Event()
+        self._has_news = threading.Event()
+        self._telling = threading.Lock()
         self._told_s = 0.0
 
-    def serve(self, frames: Iterator[bytes]) -> None:
-        """Work until the monitor is gone."""
-        threading.Thread(target=self._tell_news, daemon=True).start()
-        self.has_news.set()
-        self.back.wake()
-        for data in frames:
+    def take(self, name: str, *args: Any) -> None:
+        """Carry out one message of the monitor's."""
+        if self.back is None:
+            number, *told = args
             with contained("worker"):
-                self._take(data)
-        self.has_news.set()
-
-    def _take(self, data: bytes) -> None:
-        name, args = wire.decode_message(data)
-        if name == "record":
-            number, record = args
-            deliver(self.back, record, partial(self._note, self._closed, number))
+                self.back = self._begin(*told)
+            if self.back is None:
+                self.channel.close()
+                return
+            threading.Thread(target=self._tell_news, args=(self.back,), daemon=True).start()
+            self.channel.reply(number, True)
+            self.back.wake()
+        elif name == "record":
+            number, data = args
+            deliver(self.back, data, partial(self._note_closed, number))
         elif name == "counts":
-            self._count(*args)
-        elif name == "emitted" and isinstance(self.back.traces, Traces):
-            self.back.traces.replies.put(args)
+            noted, errors, has_provider = args
+            guard.errors.update(errors)
+            self.back.ledger.take_over(noted)
+            if isinstance(self.back.traces, Traces):
+                self.back.traces.channel = self.channel if has_provider else None
         elif name in ("flush", "close"):  # it may take its time
-            EXECUTOR.submit(self._finish, name, *args)
-        else:
-            deliver(self.back, data, lambda: None)
+            EXECUTOR.submit(self._finish, self.back, name, *args)
 
-    def _note(self, notes: deque[Any], note: object) -> None:
-        notes.append(note)
-        self.has_news.set()
+    def _note_closed(self, number: int) -> None:
+        self._closed.append(number)
+        self._has_news.set()
 
-    def _count(self, noted: Sequence[Any], errors: Mapping[str, int], has_provider: bool) -> None:
-        guard.errors.update(errors)
-        self.back.ledger.take_over(noted)
-        if isinstance(self.back.traces, Traces):
-            self.back.traces.channel = self.channel if has_provider else None
-
-    def _finish(self, name: str, number: int, timeout_s: float) -> None:
+    def _finish(self, back: Pipeline, name: str, number: int, timeout_s: float) -> None:
         """Flush, or close at a monitor's end what is its own, and say whether all is done."""
         is_done = False
         with contained("worker"):
             is_last = name == "close" and self._owns
-            is_done = (self.back.close if is_last else self.back.flush)(timeout_s)
-        self._note(self._done, (number, is_done))
+            is_done = (back.close if is_last else back.flush)(timeout_s)
+        with contained("worker"):
+            self.tell(back, is_due=True)
+        self.channel.reply(number, is_done)
 
-    # --- to the monitor -------------------------------------------------------------------------
-
-    def _tell_news(self) -> None:
+    def _tell_news(self, back: Pipeline) -> None:
         while self.channel.is_open:
-            self.has_news.wait(TICK_S)
+            self._has_news.wait(TICK_S)
             time.sleep(PAUSE_S)
             with contained("worker"):
-                self.tell()
+                self.tell(back)
 
-    def tell(self) -> None:
-        """Tell what became of records and requests, and now and then every number."""
-        self.has_news.clear()
-        done, closed = _taken(self._done), _taken(self._closed)
-        state = None
-        if done or time.monotonic() - self._told_s > TICK_S / 2:
-            with contained("worker"):
-                state, self._told_s = self._state(), time.monotonic()
-        with suppress(ChannelError):
-            self.channel.tell("news", closed, state, done)
+    def tell(self, back: Pipeline, *, is_due: bool = False) -> None:
+        """Tell which records are closed, and now and then, or if it is due, every number."""
+        with self._telling:
+            self._has_news.clear()
+            closed = [self._closed.popleft() for _ in range(len(self._closed))]
+            state = None
+            if is_due or time.monotonic() - self._told_s > TICK_S / 2:
+                with contained("worker"):
+                    state, self._told_s = self._state(back), time.monotonic()
+            with suppress(ChannelError):
+                self.channel.tell("news", closed, state)
 
-    def _state(self) -> tuple[Any, ...]:
-        back = self.back
+    def _state(self, back: Pipeline) -> tuple[Any, ...]:
         newest = back.newest() if self._owns else None
         found = back.registry.collect()
         return (
@@ -183,10 +164,6 @@ class Session:
             [(each.name, each.documentation, each.type, each.unit, each.samples) for each in found],
             None if newest is None else (newest.interaction, wire.without_interaction(newest)),
         )
-
-
-def _taken(notes: deque[Any]) -> list[Any]:
-    return [notes.popleft() for _ in range(len(notes))]
 
 
 class _LogHandler(logging.Handler):
@@ -210,27 +187,16 @@ class Traces:
         self.flush, self.close, self.destination = own.flush, own.close, own.destination
         self.channel: Channel | None = None
         """To the application that emits; None: this process does."""
-        self._number = 0
-        self.replies: SimpleQueue[Sequence[Any]] = SimpleQueue()
-        """What the application's emissions came to, each with its number."""
-
-    def _call(self, channel: Channel, method: str, *args: object) -> Any:
-        """Return the reply, None if there is none in time; one call at a time."""
-        self._number += 1
-        with suppress(ChannelError, Empty):
-            channel.tell(method, self._number, *args)
-            while True:
-                number, reply = self.replies.get(timeout=EMIT_S)
-                if number == self._number:  # else it is a late one
-                    return reply
-        return None
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the trace, and return its root's reference."""
         if (channel := self.channel) is None:
             return self._own.emit(interaction, reports)
-        told = [wire.without_interaction(each) for each in reports]
-        return msgspec.convert(self._call(channel, "emit", interaction, told), SpanReference | None)
+        told = map(wire.without_interaction, reports)
+        with suppress(TimeoutError):
+            reply = channel.ask("emit", interaction, [*told]).result(EMIT_S)
+            return msgspec.convert(reply, SpanReference | None)
+        return None
 
     def export(self, report: Report) -> None:
         """Emit a late report."""
@@ -244,7 +210,8 @@ class Traces:
         if (channel := self.channel) is None:
             self._own.feedback(joined)
         else:
-            self._call(channel, "said", joined)
+            with suppress(TimeoutError):
+                channel.ask("said", joined).result(EMIT_S)
 
 
 def be_child(descriptor: int) -> None:
@@ -255,37 +222,29 @@ def be_child(descriptor: int) -> None:
     # application may want its last answers scored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    parent = os.getppid()
     channel = Channel(socket.socket(fileno=descriptor))
     log = logging.getLogger("ragmonitor")
     log.propagate = False
     log.addHandler(_LogHandler(channel))
-    frames = channel.frames()  # which close it once they are gone
-    try:
-        with contained("worker"):
-            _serve_parent(channel, frames)
-    finally:
-        os._exit(0)  # threads of client libraries must not keep it
-
-
-def _serve_parent(channel: Channel, frames: Iterator[bytes]) -> None:
-    """Serve the monitor that started this process. Raises `RagMonitorError`."""
-    parent = os.getppid()
-    first = next(frames, None)
-    if first is None:
-        return
-    _, (_, told) = wire.decode_message(first)
-    settings = restored(told)
 
     def poll() -> None:
         if os.getppid() != parent:
             channel.close()  # another process has a copy of the application's end
 
-    back = Pipeline(settings, poll=poll, emitter=Traces, is_apart=True)
-    Session(channel, back, owns=True).serve(frames)
-    # Gone without a word: what came is scored all the same, as far as the time suffices.
-    back.close(LAST_S)
-    # Exporters that are still closing count what did not arrive.
-    back.has_closed.wait(LAST_S)
+    def begin(_service: str, told: Mapping[str, Any]) -> Pipeline:
+        return Pipeline(restored(told), poll=poll, emitter=Traces, is_apart=True)
+
+    session = Session(channel, begin, owns=True)
+    try:
+        channel.listen(session.take)
+        if session.back is not None:
+            # Gone without a word: what came is scored all the same, as far as the time suffices.
+            session.back.close(LAST_S)
+            # Exporters that are still closing count what did not arrive.
+            session.back.has_closed.wait(LAST_S)
+    finally:
+        os._exit(0)  # threads of client libraries must not keep it
 
 
 def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
@@ -298,26 +257,25 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
     back = Pipeline(settings, poll=lambda: None, is_apart=True)
     back.wake()
 
-    def serve(channel: Channel) -> None:
-        frames = channel.frames()
-        service = next((wire.decode_message(first)[1][0] for first in frames), "")
-        if service != settings.service:
-            record_problem("worker", f"a monitor of another service, {service!r}, is refused")
-            channel.close()
-            return
-        session = Session(channel, back, owns=False)
+    def begin(service: str, _told: object) -> Pipeline | None:
+        if service == settings.service:
+            return back
+        record_problem("worker", f"a monitor of another service, {service!r}, is refused")
+        return None
+
+    def serve(sock: socket.socket) -> None:
+        session = Session(Channel(sock), begin, owns=False)
         sessions.append(session)
-        session.serve(frames)
+        session.channel.listen(session.take)
         sessions.remove(session)
 
     with _listening(path) as server:
         while not stop.is_set():
             with suppress(TimeoutError):
-                sock, _ = server.accept()
-                threading.Thread(target=serve, args=(Channel(sock),), daemon=True).start()
+                threading.Thread(target=serve, args=server.accept()[:1], daemon=True).start()
     back.close(CLOSING_S)
     for session in tuple(sessions):
-        session.tell()
+        session.tell(back)
         session.channel.close()
 
 

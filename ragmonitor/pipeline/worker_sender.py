@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
@@ -27,6 +30,7 @@ from ragmonitor.pipeline.build import Stages
 from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
+from ragmonitor.pipeline.ledger import Account
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import (
     AlarmState,
@@ -37,7 +41,7 @@ from ragmonitor.records import (
     SpanReference,
     Unscored,
 )
-from ragmonitor.runtime import guard, wire
+from ragmonitor.runtime import guard
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
@@ -61,23 +65,8 @@ class Line(Channel):
         """
         super().__init__(sock)
         self.child = child
-        self.heard = threading.Event()
-        """Set once the worker has said that it works, or is gone."""
-
-    def listen(
-        self, handle: Callable[[Line, str, Sequence[Any]], object], gone: Callable[[], object]
-    ) -> None:
-        """Start to read what the worker says, until it is gone. Raises `RuntimeError`."""
-
-        def work() -> None:
-            context.attach(context.set_value("suppress_instrumentation", True))
-            for data in self.frames():
-                with contained("worker"):
-                    handle(self, *wire.decode_message(data))
-            self.heard.set()
-            gone()
-
-        threading.Thread(target=work, name="ragmonitor-replies", daemon=True).start()
+        self.begun: Future[Any] = Future()
+        """Whether the worker works: known once it says so, or is gone."""
 
     def end(self, within_s: float) -> int | None:
         """End the connection, and a child with it; return its exit status."""
@@ -157,12 +146,7 @@ class WorkerSender(Sender):
         self._traces = OtelExporter(settings)
         # So that settings which the worker could not carry out are refused here.
         quiet = {"server": ServerSettings(enabled=False, ui=False), "state": None}
-        there = Stages(
-            settings.model_copy(update=quiet),
-            feedback=lambda _: False,
-            emitter=lambda own: own,
-            store=Memory(),
-        )
+        there = Stages(settings.model_copy(update=quiet), store=Memory())
         super().__init__(
             settings,
             redacts=self._address is not None,
@@ -176,12 +160,14 @@ class WorkerSender(Sender):
         if settings.judge.model is not None:
             self._room += MAX_PENDING
         self._line: Line | None = None
+        self._numbers = itertools.count(1)
+        self.owed: dict[int, tuple[Account, int]] = {}
+        """What the worker has in hand: its account and its bytes, by its number."""
+        self._bytes = 0
         self._errors = Counter(guard.errors)
         self._newest: Report | None = None
         self._known_families: Sequence[Any] = ()
         """Every series, as the worker gave them last."""
-        self._awaited: dict[int, Request] = {}
-        """The requests that the worker has, by number."""
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -205,9 +191,9 @@ class WorkerSender(Sender):
         """Return the worker's series of the last seconds, with what was counted here."""
         with shielded("count"):
             line = self._line
-            if line is None or not (line.is_open and line.heard.is_set()):
+            if line is None or not (line.is_open and line.begun.done()):
                 self.ledger.count_notes()  # else the worker is told
-        return _summed(_metrics(self._known_families), self.meters.registry.collect())
+        return _summed(map(_metric, self._known_families), self.meters.registry.collect())
 
     def forget(self) -> None:
         """Let go of the parent's worker, in a forked child that begins anew."""
@@ -222,25 +208,20 @@ class WorkerSender(Sender):
 
     def _work(self) -> bool | None:
         """Serve one worker to its end or ours; return None: another one is to follow, later."""
-        goes_on: bool | None = True
-        while goes_on and not self.is_closed:
-            with suppress(ChannelError):  # `_is_ready` sees that the worker is gone
-                goes_on = super()._work()
+        while goes_on := super()._work():
+            pass
         return goes_on
 
     def _is_ready(self) -> bool:
         """Return whether there is a worker that knows what it is to do, and works."""
-        line = self._line
-        if line is not None and not line.is_open:
-            self._bury(line)
-            return False
-        if line is None:
-            line = self._opened()
-        if line is not None:
-            line.heard.wait()
-        return line is not None
+        line = self._line or self._opened()
+        if line is None or (line.begun.result() and line.is_open):
+            return line is not None
+        self._bury(line)
+        return False
 
     def _opened(self) -> Line | None:
+        line: Line | None = None
         try:
             with self.step:
                 if self._address is None:
@@ -248,13 +229,15 @@ class WorkerSender(Sender):
                     line = line_to_child(self._settings.service)
                 else:
                     line, told = line_to(self._address), {}
-            try:
-                line.listen(self._handle, self._signal)
-                line.tell("begin", self._settings.service, told)
-            except BaseException:  # whatever it is, the worker ends before it goes on
+            threading.Thread(
+                target=self._listen, args=(line,), name="ragmonitor-replies", daemon=True
+            ).start()
+            line.begun = line.ask("begin", self._settings.service, told)
+        except BaseException as error:
+            if line is not None:
                 line.end(0.0)
+            if not isinstance(error, OSError | ChannelError):
                 raise
-        except (OSError, ChannelError) as error:
             record_problem("worker", f"no worker can be reached: {guard.reason(error)}")
             return None
         self._ticked_s = 0.0
@@ -268,9 +251,8 @@ class WorkerSender(Sender):
         status = line.end(0.0)
         self._line = None
         self._known_families = ()
-        self._refuse_owed(Cause.INTERNAL_ERROR)
-        self._requests.extend(self._awaited.values())
-        self._awaited.clear()
+        self.ledger.close_all(Cause.INTERNAL_ERROR)
+        self._settle(tuple(self.owed))
         ended = "the worker has gone" if status is None else f"the worker ended ({status})"
         record_problem(
             "worker_restart",
@@ -285,8 +267,6 @@ class WorkerSender(Sender):
         super()._end(deadline)
         if self._line is not None:
             self._line.end(min(STOPPING_S, deadline - time.monotonic()))
-        for request in self._awaited.values():
-            request.reply(is_done=False)
         self._traces.close()
 
     def _has_room(self) -> bool:
@@ -297,66 +277,81 @@ class WorkerSender(Sender):
             and self._bytes < MAX_BYTES
         )
 
-    def _send(self, number: int, data: bytes) -> None:
-        line = self._line
-        if line is None:
-            return
-        with suppress(ChannelError):  # it is owed all the same
-            if wire.is_kind(data, b"i"):
-                line.tell("record", number, data)
-            else:
-                line.send(data)
-                self._settled(number)
+    def _send(self, account: Account, data: bytes) -> None:
+        if self._line is not None:
+            number = next(self._numbers)
+            self.owed[number] = account, len(data)
+            self._bytes += len(data)
+            with suppress(ChannelError):  # it is owed all the same
+                self._line.tell("record", number, data)
+
+    def _settle(self, numbers: Iterable[int]) -> None:
+        """Close accounts of which nothing more is owed here."""
+        for number in numbers:
+            if (owed := self.owed.pop(number, None)) is not None:
+                account, size = owed
+                self._bytes -= size
+                account.close(None)
 
     def _carry_out(self, request: Request) -> None:
         """Request something of the worker: what was counted here goes first."""
         self._tick()
-        self._awaited[number := next(self._numbers)] = request
-        if self._line is not None:
-            # It keeps a little for the way back.
-            left_s = 0.95 * (request.deadline - time.monotonic())
-            self._line.tell(request.name, number, left_s)
+        if self._line is None:
+            return
+
+        def replied(reply: Future[bool | None]) -> None:
+            is_done = reply.result()
+            if is_done is None and not self.is_closed:  # the next worker is asked
+                self._requests.append(request)
+            else:
+                request.reply(is_done=bool(is_done))
+
+        # It keeps a little for the way back.
+        left_s = 0.95 * (request.deadline - time.monotonic())
+        self._line.ask(request.name, left_s).add_done_callback(replied)
 
     def _tick(self) -> None:
-        """Tell the worker what was counted here, or have the next told. Raises `ChannelError`."""
+        """Tell the worker what was counted here, or have the next told."""
         line, noted, errors = self._line, self.ledger.take(), Counter(guard.errors)
         try:
             if line is not None:
                 has_provider = self._address is None and self._traces.is_applications
                 line.tell("counts", noted, errors - self._errors, has_provider)
-        except BaseException as error:  # raised again: whoever is to know it counts it
+            self._errors = errors
+        except BaseException as error:
             self.ledger.take_over(noted)
             if isinstance(error, WireError):
                 self.ledger.count_notes()  # here: a name among them cannot be told
-            raise
-        self._errors = errors
+            if not isinstance(error, ChannelError):
+                raise
 
     # --- from the worker ------------------------------------------------------------------------
 
-    def _handle(self, line: Line, name: str, told: Sequence[Any]) -> None:
+    def _listen(self, line: Line) -> None:
+        """Take what the worker says, until it is gone."""
+        context.attach(context.set_value("suppress_instrumentation", True))
+        with contained("worker"):
+            line.listen(partial(self._handle, line))
+        line.close()
+        self._signal()
+
+    def _handle(self, line: Line, name: str, *told: Any) -> None:
         """Take what the worker says: of answers and numbers, or what is to be emitted here."""
         if name == "log":
             logger.log(told[0], "%s", told[1])
-            return
-        if name != "news":
-            number, reference = told[0], None
+        elif name == "news":
+            closed, state = told
+            self._settle(closed)
+            if state is not None:
+                alarms, self.metrics_url, self.ui_url, families, newest = state
+                self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
+                self._known_families = families
+                self._newest = None if newest is None else _report(*newest)
+        else:
+            reference = None
             with contained("export"):
                 reference = self._emitted(name, *told[1:])
-            with suppress(ChannelError):
-                line.tell("emitted", number, reference)
-            return
-        closed, state, replies = told
-        for number in closed:
-            self._settled(number)
-        if state is not None:
-            alarms, self.metrics_url, self.ui_url, families, newest = state
-            self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
-            self._known_families = families
-            self._newest = None if newest is None else _report(*newest)
-        line.heard.set()
-        for number, is_done in replies:
-            if (request := self._awaited.pop(number, None)) is not None:
-                request.reply(is_done=is_done)
+            line.reply(told[0], reference)
 
     def _emitted(self, name: str, first: Any, told: Sequence[Any] = ()) -> SpanReference | None:
         """Emit by the application's own provider of traces; return the reference of a new trace."""
@@ -385,32 +380,26 @@ def _report(interaction: Any, told: Any) -> Report:
 _OF_REPORT: Final = get_type_hints(Report)
 
 
-def _metrics(families: Sequence[Any]) -> list[Metric]:
-    """Return the families of plain values."""
-    metrics = []
-    for *named, samples in families:
-        metric = Metric(*named)
-        for name, labels, value, timestamp, exemplar, *_ in samples:
-            there = None if exemplar is None else Exemplar(*exemplar)
-            metric.samples.append(Sample(name, labels, value, timestamp, there))
-        metrics.append(metric)
-    return metrics
+def _metric(told: Sequence[Any]) -> Metric:
+    """Return the family of plain values."""
+    *named, samples = told
+    metric = Metric(*named)
+    for name, labels, value, timestamp, exemplar, *_ in samples:
+        there = None if exemplar is None else Exemplar(*exemplar)
+        metric.samples.append(Sample(name, labels, value, timestamp, there))
+    return metric
 
 
-def _summed(families: Sequence[Metric], own: Iterable[Metric]) -> list[Metric]:
-    """Return the families, with the counters of `own` added to theirs."""
-    if not families:
-        return list(own)
+def _summed(families: Iterable[Metric], own: Iterable[Metric]) -> list[Metric]:
+    """Return the families, with the counters of `own` added to theirs; or `own`, without any."""
     result = {family.name: family for family in families}
-    for family in (each for each in own if each.type == "counter"):
-        known = result.setdefault(family.name, Metric(family.name, family.documentation, "counter"))
-        samples = {(each.name, *sorted(each.labels.items())): each for each in known.samples}
-        for sample in family.samples:
-            key = sample.name, *sorted(sample.labels.items())
-            before = samples.get(key)
-            if before is None:
-                samples[key] = sample
-            elif sample.name.endswith("_total"):
-                samples[key] = before._replace(value=before.value + sample.value)
-        known.samples = list(samples.values())
+    if not result:
+        return [*own]
+    for family in (each for each in own if each.type == "counter" and each.samples):
+        known = result.setdefault(family.name, family)
+        if known is not family:
+            sums: defaultdict[tuple[Any, ...], float] = defaultdict(float)
+            for name, labels, value, *_ in (*known.samples, *family.samples):
+                sums[name, *labels.items()] += value
+            known.samples = [Sample(name, dict(of), value) for (name, *of), value in sums.items()]
     return list(result.values())

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -16,17 +16,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from ragmonitor.capture.recorder import OPEN_RUN_AGE_S
-from ragmonitor.capture.span_readers.dialects import dialect_of
-from ragmonitor.receive.otlp_spans import (
-    MAX_SCOPE_CHARACTERS,
-    HeldSpan,
-    has_sound_ids,
-    held_span,
-    process_of,
-)
+from ragmonitor.receive.otlp_spans import HeldSpan, sound_spans
 from ragmonitor.records import GaugeValue
 from ragmonitor.runtime.protocols import Clock
-from ragmonitor.semconv.conventions import SCOPE
 from ragmonitor.semconv.metrics import RECEIVED
 
 QUIET_S: Final = 6.0
@@ -45,9 +37,6 @@ MAX_REMEMBERED_SPANS: Final = 200_000
 TRACE_BYTES: Final = 500
 """The memory that an open trace takes beside its spans, estimated."""
 _NO_IDS: Final = "spans without a trace id of 16 bytes and a span id of 8"
-
-SpanOutcome = Literal["taken", "duplicate", "late"]
-"""The outcome of a span with sound ids: held; known already; of a trace that was given up."""
 
 
 class FullError(Exception):
@@ -118,7 +107,7 @@ class OpenTraces:
         Raises:
             FullError: There is no room for it yet; nothing of it was taken.
         """
-        spans, outcomes = _sound_spans(request)
+        spans, outcomes = sound_spans(request)
         trace_ids = {trace_id for trace_id, _ in spans}
         size_bytes = sum(span.size_bytes for _, span in spans)
         rejected = outcomes["rejected"]
@@ -139,7 +128,8 @@ class OpenTraces:
             reply.partial_success.error_message = _NO_IDS
         return reply
 
-    def _add(self, trace_id: bytes, span: HeldSpan, now: float) -> SpanOutcome:
+    def _add(self, trace_id: bytes, span: HeldSpan, now: float) -> str:
+        """Return what became of a span: held, known already, or of a trace that was given up."""
         trace = self._open.get(trace_id)
         if (trace_id, "") in self._left:
             return "late"
@@ -154,19 +144,20 @@ class OpenTraces:
         trace.changed_s = now
         self.size_bytes += span.size_bytes
         if len(trace.spans) > MAX_SPANS_OF_TRACE:
-            self._leave(trace_id, give_up=True)
+            self._leave(trace_id)
+            self._remember([(trace_id, "")])
             self._counts["traces", "too_large"] += 1
         return "taken"
 
-    def due(self, *, at_end: bool = False) -> Sequence[tuple[bytes, OpenTrace]]:
-        """Return the traces that are complete, or have waited long enough.
+    def due(self, *, at_end: bool = False) -> Sequence[bytes]:
+        """Return the ids of traces that are complete, or have waited long enough.
 
         Args:
             at_end: All of them: no more spans are taken.
         """
         now = self._clock()
         with self._lock:
-            return [each for each in self._open.items() if at_end or self._is_due(each[1], now)]
+            return [i for i, each in self._open.items() if at_end or self._is_due(each, now)]
 
     def _is_due(self, trace: OpenTrace, now: float) -> bool:
         quiet_s = now - trace.changed_s
@@ -174,49 +165,21 @@ class OpenTraces:
             return True
         return quiet_s >= QUIET_S and (not trace.matches or trace.is_whole)
 
-    def release(self, trace_id: bytes, trace: OpenTrace, spans: int) -> bool:
-        """Have a trace leave; False: it has grown since it had so many spans, and stays."""
+    def pop(self, trace_id: bytes) -> OpenTrace | None:
+        """Have a trace leave; what comes later of it is looked at by itself. None: it is gone."""
         with self._lock:
-            if self._open.get(trace_id) is not trace or len(trace.spans) != spans:
-                return False
-            self._leave(trace_id)
-            return True
+            trace = self._leave(trace_id) if trace_id in self._open else None
+            # Of another trace, what it encloses, or is enclosed by, may be an interaction yet.
+            if trace is not None and trace.matches:
+                self._remember((trace_id, span_id) for span_id in trace.spans)
+            return trace
 
-    def give_up(self, trace_id: bytes) -> None:
-        """Have a trace leave that cannot be read."""
-        with self._lock:
-            if trace_id in self._open:
-                self._leave(trace_id, give_up=True)
-
-    def _leave(self, trace_id: bytes, *, give_up: bool = False) -> None:
+    def _leave(self, trace_id: bytes) -> OpenTrace:
         trace = self._open.pop(trace_id)
         self.size_bytes -= trace.size_bytes
-        if give_up:
-            self._left[trace_id, ""] = None
-        elif trace.matches:  # else what it encloses, or is enclosed by, may be an interaction yet
-            self._left.update(dict.fromkeys((trace_id, span_id) for span_id in trace.spans))
+        return trace
+
+    def _remember(self, ids: Iterable[tuple[bytes, str]]) -> None:
+        self._left.update(dict.fromkeys(ids))
         while len(self._left) > MAX_REMEMBERED_SPANS:
             self._left.popitem(last=False)
-
-
-def _sound_spans(
-    request: ExportTraceServiceRequest,
-) -> tuple[list[tuple[bytes, HeldSpan]], Counter[str]]:
-    """Return the spans to be held, each with its trace id, and what became of the others."""
-    outcomes: Counter[str] = Counter()
-    sound: list[tuple[bytes, HeldSpan]] = []
-    for resource in request.resource_spans:
-        process = process_of(resource.resource)
-        for each in resource.scope_spans:
-            scope = each.scope.name[:MAX_SCOPE_CHARACTERS]
-            for span in each.spans:
-                if scope == SCOPE:
-                    outcomes["own"] += 1
-                elif not has_sound_ids(span):
-                    outcomes["rejected"] += 1
-                else:
-                    keys = {pair.key: None for pair in span.attributes}
-                    matches = dialect_of(scope, keys) is not None
-                    held = held_span(span, scope, process, matches=matches)
-                    sound.append((span.trace_id, held))
-    return sound, outcomes

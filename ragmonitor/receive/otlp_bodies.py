@@ -13,7 +13,6 @@ from typing import Any, Final
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
@@ -23,6 +22,8 @@ MAX_PARTS: Final = 200_000
 """Spans, attributes, events and links of one request: about a second of one processor."""
 MAX_JSON_BRACKETS: Final = 200_000
 """Opening ones in a body of JSON, those in texts too: it is read value by value, in Python."""
+_IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
+"""`json_format` takes both spellings."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _BROKEN_JSON: Final = (
     ValueError,
@@ -114,18 +115,13 @@ def _from_json(body: bytes) -> ExportTraceServiceRequest:
     if body.count(b"{") + body.count(b"[") > MAX_JSON_BRACKETS:
         raise UnreadableBodyError(413, f"JSON has at most {MAX_JSON_BRACKETS:,} brackets")
     try:
-        value = json.loads(body)
+        value = json.loads(body, object_hook=_with_ids)
         try:
-            request = _from_value(value)
+            return _from_value(value)
         except json_format.ParseError:  # of whatever kind; the library does not tell them apart
-            request = _from_value(json.loads(_without_surrogates(value)))
-        for resource in request.resource_spans:
-            for scope in resource.scope_spans:
-                for span in scope.spans:
-                    _read_ids(span)
+            return _from_value(json.loads(_without_surrogates(value)))
     except _BROKEN_JSON:
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest in JSON") from None
-    return request
 
 
 def _from_value(value: Any) -> ExportTraceServiceRequest:
@@ -136,20 +132,14 @@ def _from_value(value: Any) -> ExportTraceServiceRequest:
     return request
 
 
-def _read_ids(span: Span) -> None:
-    """Read a span's ids, and its links', as hexadecimal: protobuf's JSON took them as base64."""
-    span.parent_span_id = _from_hex(span.parent_span_id)
-    for holder in (span, *span.links):
-        holder.trace_id = _from_hex(holder.trace_id)
-        holder.span_id = _from_hex(holder.span_id)
-
-
-def _from_hex(taken: bytes) -> bytes:
+def _with_ids(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a span, or a link, with its ids in base64, as protobuf's JSON has them."""
     try:
-        return bytes.fromhex(base64.b64encode(taken).decode())
+        ids = {k: bytes.fromhex(v) for k in _IDS if isinstance(v := fields.get(k), str)}
     except ValueError:
         why = "ids of traces and spans are hexadecimal in OTLP's JSON, and not base64"
         raise UnreadableBodyError(400, why) from None
+    return fields | {name: base64.b64encode(taken).decode() for name, taken in ids.items()}
 
 
 def _without_surrogates(value: Any) -> str:

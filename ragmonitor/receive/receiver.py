@@ -12,7 +12,7 @@ from ragmonitor.export.view.access import Access, is_loopback
 from ragmonitor.pipeline.pipeline import Pipeline
 from ragmonitor.pipeline.stream_sender import StreamSender
 from ragmonitor.receive.http_receiver import HttpReceiver
-from ragmonitor.receive.open_traces import OpenTrace, OpenTraces
+from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.trace_assembly import assembled
 from ragmonitor.runtime.errors import SettingsError
 from ragmonitor.runtime.guard import contained, record_error
@@ -107,10 +107,10 @@ class Receiver:
 
     def sweep(self) -> None:
         """Hand over what is complete, as far as there is room for it."""
-        for trace_id, trace in self.traces.due():
+        for trace_id in self.traces.due():
             if not self.back.queue.room:
                 return
-            self._hand_over(trace_id, trace)
+            self._hand_over(trace_id)
 
     def close(self, timeout_s: float = CLOSING_S) -> bool:
         """Stop listening, read what is held and have it scored; return whether all of it was."""
@@ -118,28 +118,25 @@ class Receiver:
         for listener in self.listeners:
             with contained("close"):
                 listener.close()
-        for trace_id, trace in self.traces.due(at_end=True):
+        for trace_id in self.traces.due(at_end=True):
             while not self.back.queue.room and time.monotonic() < deadline - timeout_s / 2:
                 time.sleep(0.01)
             # Beyond what there is room for, it is counted as unscored, `queue_full`.
-            self._hand_over(trace_id, trace)
+            self._hand_over(trace_id)
         return self.back.close(max(0.0, deadline - time.monotonic()))
 
-    def _hand_over(self, trace_id: bytes, trace: OpenTrace) -> None:
-        """Hand over the interactions of a trace; one that grows meanwhile stays."""
-        held = [*trace.spans.values()]
+    def _hand_over(self, trace_id: bytes) -> None:
+        """Hand over the interactions of a trace."""
+        trace = self.traces.pop(trace_id)
+        if trace is None:  # it has had too many spans
+            return
+        spans = trace.spans.values() if trace.matches else ()
         try:
-            found = assembled(
-                held if trace.matches else (),
-                is_retrieval_tool=self._is_retrieval_tool,
-            )
+            found = assembled(spans, is_retrieval_tool=self._is_retrieval_tool)
         except Exception as error:  # noqa: BLE001 - a trace must cost only itself
             record_error("capture", error)
-            self.traces.give_up(trace_id)
             self.traces.count("unreadable", "traces")
             self.back.ledger.give_up("unreadable")
-            return
-        if not self.traces.release(trace_id, trace, len(held)):
             return
         # `none`: no text was retrieved for a model's answer, or the spans that say so are missing.
         self.traces.count("interaction" if found else "none", "traces")

@@ -28,9 +28,24 @@ _BEFORE = 64
 _ASCII_LOWER = {ord(upper): upper.lower() for upper in string.ascii_uppercase}
 
 
-def secrets_in(text: str) -> list[Detection]:
-    """Return the secrets in a text, in order, none overlapping another."""
-    return apart((*_formatted(text), *_named(text, _ASSIGNED + _RULES)))
+def suspicions(text: str) -> Suspicions:
+    """Return what may be in a text, or in any part of it: that is cheap, and mostly nothing.
+
+    It is whether a run of key characters is as long as a key's, and the signs that the text has.
+    """
+    return _RUN in _runs(text), _signs_in(text.lower(), _ASSIGNED + _RULES)
+
+
+def secrets_in(text: str, suspected: Suspicions | None = None) -> list[Detection]:
+    """Return the secrets in a text, in order, none overlapping another.
+
+    Args:
+        text: Any text.
+        suspected: What may be in it; None: not known.
+    """
+    has_run, signs = suspicions(text) if suspected is None else suspected
+    formatted = _formatted(text) if has_run else ()
+    return apart((*formatted, *_named(text, signs))) if has_run or signs else []
 
 
 def without_secrets(text: str) -> str:
@@ -40,17 +55,36 @@ def without_secrets(text: str) -> str:
 
 def is_secret_under(name: str, value: str) -> bool:
     """Return whether a value is a secret by the name it has: `{"password": "..."}`."""
+    if not _SIGN_OF_A_NAME.search(f"{name}="):
+        return False
     assigned = f'{name}="{_QUOTES.sub("x", value)[:512]}'
     return any(
         (found.start, found.end) == (len(name) + 2, len(assigned))
-        for found in _named(f'{assigned}"', _ASSIGNED)
+        for found in _named(f'{assigned}"', _signs_in(assigned.lower(), _ASSIGNED))
     )
+
+
+def _signs_in(lower: str, rules: Sequence[_Rule]) -> list[tuple[str, _Rule]]:
+    # Of a Chinese text little is left to be looked through.
+    plain = lower if lower.isascii() else lower.encode("ascii", "ignore").decode()
+    return [
+        (sign, rule)
+        for rule in rules
+        if rule.needs in plain
+        for sign in rule.signs
+        if sign in (plain if sign.isascii() else lower)
+    ]
+
+
+def _runs(text: str) -> bytes:
+    """Return `a` for each key character, and a space for each other one."""
+    # One byte a character, so that places in the one are places in the other.
+    return text.encode("ascii", "replace").translate(_RUNS)
 
 
 def _formatted(text: str) -> Iterator[Detection]:
     """Yield keys and tokens that are known by their format."""
-    # One byte a character, so that places in the one are places in the other.
-    runs = text.encode("ascii", "replace").translate(_RUNS)
+    runs = _runs(text)
     start, done = runs.find(_RUN), 0
     while start >= 0:
         end = runs.find(b" ", start)
@@ -70,19 +104,18 @@ def _formatted(text: str) -> Iterator[Detection]:
         start = runs.find(_RUN, end)
 
 
-def _named(text: str, rules: Sequence[_Rule]) -> Iterator[Detection]:
+def _named(text: str, signs: Sequence[tuple[str, _Rule]]) -> Iterator[Detection]:
     """Yield secrets that the words around them give away."""
     lower = text.lower()
     if len(lower) != len(text):  # a letter that is two in lower case would move all places
         lower = text.translate(_ASCII_LOWER)
-    for rule in rules:
-        for sign in rule.signs if rule.needs in lower else ():
-            place = lower.find(sign)
-            while place >= 0:
-                match = rule.pattern.match(text, place)
-                if match and rule.is_secret(match):
-                    yield Detection(*match.span("value"), rule.kind)
-                place = lower.find(sign, place + len(sign))
+    for sign, rule in signs:
+        place = lower.find(sign)
+        while place >= 0:
+            match = rule.pattern.match(text, place)
+            if match and rule.is_secret(match):
+                yield Detection(*match.span("value"), rule.kind)
+            place = lower.find(sign, place + len(sign))
 
 
 # --- what gives a secret away --------------------------------------------------------------------
@@ -97,8 +130,12 @@ class _Rule(NamedTuple):
     pattern: re.Pattern[str]
     """Its group `value` is the secret."""
     is_secret: Callable[[re.Match[str]], bool]
-    needs: str = ""
-    """In a text without this, in lower case, no sign is searched for."""
+    needs: str
+    """In a text without this, in lower case, no sign is searched for: one character is found a
+    hundred times as fast as two."""
+
+
+Suspicions = tuple[bool, Sequence[tuple[str, _Rule]]]
 
 
 def _has_digit(match: re.Match[str]) -> bool:
@@ -161,12 +198,18 @@ def _rule(
     signs: str,
     pattern: str,
     is_secret: Callable[[re.Match[str]], bool] = _has_digit,
+    needs: str = "",
 ) -> _Rule:
-    return _Rule(kind, tuple(signs.split("|")), lazy_pattern(pattern, re.IGNORECASE), is_secret)
+    compiled = lazy_pattern(pattern, re.IGNORECASE)
+    return _Rule(kind, tuple(signs.split("|")), compiled, is_secret, needs)
 
 
 def _assigned(
-    kind: str, signs: str, names: str, is_secret: Callable[[re.Match[str]], bool] = _is_token
+    kind: str,
+    signs: str,
+    names: str,
+    is_secret: Callable[[re.Match[str]], bool] = _is_token,
+    needs: str = "",
 ) -> _Rule:
     """Return the rule for what is assigned to a name, or said to be it."""
     return _rule(
@@ -182,6 +225,7 @@ def _assigned(
         # A number of digits or days that follows is what is said of a password.
         r"(?!(?<=[0-9])[位个年月日天次字至到小分秒])(?(element)(?=</))",
         is_secret,
+        needs,
     )
 
 
@@ -190,18 +234,23 @@ _QUALIFIERS = (
     "|hmac|deploy|license"
 )
 _ASSIGNED = (
-    _assigned("api_key", _QUALIFIERS, rf"(?:{_QUALIFIERS})[ _.-]?key")._replace(needs="key"),
-    _assigned("api_key", "_key=", r"(?-i:(?<=[A-Z0-9])_KEY)(?==)"),  # of the environment
+    _assigned("api_key", _QUALIFIERS, rf"(?:{_QUALIFIERS})[ _.-]?key", needs="key"),
+    # Of the environment.
+    _assigned("api_key", "_key=", r"(?-i:(?<=[A-Z0-9])_KEY)(?==)", needs="="),
     _assigned("api_key", zh := "密钥|密匙|秘钥|私钥", zh),
     _assigned("token", zh := "token|令牌", zh),
     _assigned("token", "auth", r"(?<=_)auth(?==)|(?<=\")auth(?=\")"),  # of npm and Docker
-    _assigned("secret", "secret|credential|sig=", "secret|credential|sig(?==)"),
+    _assigned("secret", "secret|credential", "secret|credential"),
+    _assigned("secret", "sig=", "sig(?==)", needs="="),
     _assigned(
         "password",
         "pass|pwd|密码|口令|授权码",
         r"pass(?:word|wd|phrase|code)|(?<=_)pass|pass(?==)|pwd|密码|口令|授权码",
         _is_password,
     ),
+)
+_SIGN_OF_A_NAME = lazy_pattern(
+    "|".join(sign for rule in _ASSIGNED for sign in rule.signs), re.IGNORECASE
 )
 _KEY_LINES = r"(?:(?:\\[nr]|\s)*+[A-Za-z0-9+/=]{16,}+)"
 _RULES = (
@@ -213,12 +262,14 @@ _RULES = (
         # A chunk that ends in the middle of a key.
         rf"|{_KEY_LINES}*+))",
         bool,
+        needs="-",
     ),
     _rule(
         "private_key",  # PuTTY's
         "private-lines:",
         rf"private-lines:[ ]?[0-9]{{1,3}}(?P<value>{_KEY_LINES}++)",
         bool,
+        needs=":",
     ),
     _rule(
         "authorization",
@@ -232,11 +283,13 @@ _RULES = (
         "cookie",
         r"cookie['\"]?\s{0,2}[:=]\s{0,2}['\"]?"
         r"(?P<value>[^\s=;,'\"]{1,64}=[^\r\n'\"]{8,8192}+)",
+        needs="=",
     ),
     _rule(
         "cookie",
         "sess|sid=",
         r"(?:sess(?:ion)?(?:[_.-]?id)?|sid)=['\"]?(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)",
+        needs="=",
     ),
     _rule(
         "password",
@@ -247,29 +300,34 @@ _RULES = (
         "password",  # an option of a command
         "--",
         rf"--[a-z-]{{0,24}}?(?:password|token|secret|key)\s{{1,2}}['\"]?(?P<value>[^{_ENDS}]{{6,512}}+)",
+        needs="-",
     ),
     _rule(
         "password",  # of curl
         "-u",
         r"(?-i:-(?:u|-user))[ =]['\"]?(?!\d+:)[^\s:'\"]{1,64}+:(?P<value>[^\s'\"]{4,128}+)",
+        needs=":",
     ),
     _rule(
         "password",  # in .netrc
         "login",
         r"login\s{1,3}\S{1,64}\s{1,3}password\s{1,3}(?P<value>\S{4,256}+)",
+        needs="password",
     ),
     _rule(
         "password",
         "://",
         r"://[^\s:@/'\"<>\[]{0,128}+:(?P<value>[^\s@/'\"<>]{1,256}+)@",
         _is_value,
+        needs="@",
     ),
-    _rule("token", "://", r"://(?P<value>[A-Za-z0-9_~+=%-]{16,256}+)@", _is_mixed),
+    _rule("token", "://", r"://(?P<value>[A-Za-z0-9_~+=%-]{16,256}+)@", _is_mixed, needs="@"),
     _rule(
         "token",  # in the query of an address
         "?|&",
         r"[?&][a-z0-9_-]{0,24}?(?:key|code|auth|signature|ticket|token)="
         r"(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)",
         _is_mixed,
+        needs="=",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,7 +16,12 @@ from ragmonitor.records import (
     Retrieval,
     error_type,
 )
-from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without_secrets
+from ragmonitor.redaction.credentials import (
+    is_secret_under,
+    secrets_in,
+    suspicions,
+    without_secrets,
+)
 from ragmonitor.redaction.detections import MARK, Detection, redacted
 from ragmonitor.redaction.personal import PersonalData
 from ragmonitor.runtime.errors import RagMonitorError, SettingsError
@@ -37,6 +42,9 @@ MIN_KNOWN = 6
 MIN_KNOWN_WORD = 8
 """The same of one without a digit, which may be a word of everyday language."""
 MAX_KNOWN = 200
+MIN_SEARCHED = 200
+MAX_SEARCHED = 1_000_000
+"""The characters of a text from which on it is looked for in the longest, and of all such looks."""
 
 TEXTS: Final[Mapping[type, tuple[str, ...]]] = {
     Interaction: ("query", "answer", "reference", "error"),
@@ -81,12 +89,11 @@ class Redactor:
             SettingsError: There is no such redaction.
             MissingExtraError: What it needs is not installed.
         """
-        own = [each for each in redactions if not isinstance(each, str)]
-        unknown = [name for name in redactions if isinstance(name, str) and name not in BUILT_IN]
-        unknown += [repr(each) for each in own if not callable(each)]
+        unknown = [each for each in redactions if each not in BUILT_IN and not callable(each)]
         if unknown:
             raise SettingsError(
-                f"content.redaction: unknown {', '.join(unknown)}; known: {', '.join(BUILT_IN)}"
+                f"content.redaction: unknown {', '.join(map(str, unknown))}; "
+                f"known: {', '.join(BUILT_IN)}"
             )
         self._secrets = "secrets" in redactions
         self._steps: list[Redact] = []
@@ -94,7 +101,7 @@ class Redactor:
             personal = PersonalData()
             personal.check()
             self._steps.append(personal)
-        self._steps += own
+        self._steps += [each for each in redactions if not isinstance(each, str)]
 
     def __call__(self, interaction: Interaction) -> Interaction:
         """Return the record with every text rewritten.
@@ -128,19 +135,14 @@ class Redactor:
 
     def _redacted(self, interaction: Interaction) -> Interaction:
         # By text and name: a chunk stands in a record twice, and as the same text.
-        cleaned: dict[tuple[str, str], str] = {}
-        if self._secrets:
-            cleaned = _without_secrets(interaction)
-        labels = dict(cleaned)
+        labels = _without_secrets(interaction) if self._secrets else {}
+        cleaned = labels
         if self._steps:
             # The application's own names for an interaction: no hook for questions gets them.
-            for text, name in _texts(interaction, with_labels=False):
-                cleaned[text, name] = self._stepped(cleaned.get((text, name), text))
+            texts = _texts(interaction, with_labels=False)
+            cleaned = {each: self._stepped(labels.get(each, each[0])) for each in texts}
         changed = {
-            text
-            for of in (cleaned, labels)
-            for (text, _), rewritten in of.items()
-            if text != rewritten
+            text for of in (labels, cleaned) for (text, _), made in of.items() if made != text
         }
         if not changed:
             return interaction
@@ -162,26 +164,39 @@ class Redactor:
 
 
 def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
-    """Return the texts of a record without secrets, by text and name."""
-    cleaned: dict[tuple[str, str], str] = {}
+    """Return those texts of a record that hold secrets, without these, by text and name."""
+    texts = _texts(interaction, with_labels=True)
+    suspected = suspicions(_joined({text for text, _ in texts}))
+    found: dict[tuple[str, str], Sequence[Detection]] = {}
     known: dict[str, str] = {}
-    for text, name in _texts(interaction, with_labels=True):
+    for text, name in texts:
         if name and is_secret_under(name, text):
             secrets: Sequence[Detection] = (Detection(0, len(text), "secret"),)
         else:
-            secrets = secrets_in(text)
-        cleaned[text, name] = redacted(text, secrets)
+            secrets = secrets_in(text, suspected)
+        if secrets:
+            found[text, name] = secrets
         for secret in secrets:
             known.setdefault(text[secret.start : secret.end], secret.kind)
+    cleaned = {key: redacted(key[0], secrets) for key, secrets in found.items()}
     again = {value: kind for value, kind in known.items() if _is_recognised(value)}
     if again:
         values = sorted(list(again)[:MAX_KNOWN], key=len, reverse=True)
         anywhere = re.compile(
             r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, values)) + r")(?![A-Za-z0-9])"
         )
-        for key, text in cleaned.items():
+        for key in texts:
+            text = cleaned.get(key, key[0])
             cleaned[key] = anywhere.sub(lambda match: MARK.format(kind=again[match[0]]), text)
     return cleaned
+
+
+def _joined(texts: Collection[str]) -> str:
+    """Return a text in which each of these stands: a prompt has most of them in it already."""
+    longest = max(texts, key=len, default="")
+    if len(texts) * len(longest) < MAX_SEARCHED:
+        texts = [text for text in texts if len(text) < MIN_SEARCHED or text not in longest]
+    return "\n".join((longest, *texts))
 
 
 def _is_recognised(value: str) -> bool:
@@ -189,7 +204,7 @@ def _is_recognised(value: str) -> bool:
     return len(value) >= (MIN_KNOWN if has_digit else MIN_KNOWN_WORD)
 
 
-def _texts(interaction: Interaction, *, with_labels: bool) -> Iterable[tuple[str, str]]:
+def _texts(interaction: Interaction, *, with_labels: bool) -> Collection[tuple[str, str]]:
     """Return every text of a record once, in order, with its name in metadata, else nothing."""
     found: dict[tuple[str, str], None] = {}
 

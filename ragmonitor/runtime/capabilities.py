@@ -36,7 +36,7 @@ class CapableJudge:
             judge: Anything with `identity` and `assess`.
             unit: What `expected_cost` is to count; None: there is no budget.
         """
-        self._judge: Any = judge
+        self._judge = judge
         self._unit = unit
 
     def _own(self, name: str) -> Any:
@@ -51,12 +51,11 @@ class CapableJudge:
     @property
     def identity(self) -> JudgeIdentity:
         """The name, version and kind of the judge."""
-        identity: JudgeIdentity = self._judge.identity
-        return identity
+        return self._judge.identity
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the judge found, under its own name. Raises what the judge raises."""
-        assessment: Assessment = await self._judge.assess(interaction)
+        assessment = await self._judge.assess(interaction)
         identity, name = assessment.judge, self.identity.name
         if identity.name in (name, *(self._own("fallbacks") or ())):
             return assessment
@@ -65,7 +64,7 @@ class CapableJudge:
 
     def read(self, interaction: Interaction) -> Assessment:
         """Return what a built-in judge found, within milliseconds. Raises what it raises."""
-        assessment: Assessment = self._judge.read(interaction)
+        assessment: Assessment = self._own("read")(interaction)
         return assessment
 
     async def prepare(self) -> None:
@@ -117,7 +116,7 @@ class CapableJudge:
             JudgeError: It could not be read at any cost.
         """
         if self._unit is not None and self.budget_unit == self._unit:
-            cost: float = self._judge.expected_cost(interaction)
+            cost: float = self._own("expected_cost")(interaction)
             return cost
         return 1.0 if self._unit == "calls" else 0.0
 

@@ -56,7 +56,7 @@ class _Quoting:
     """Says how much of an error's message the log of this process may show."""
 
     withheld = False
-    clean: Callable[[str], str] | None = None
+    clean: Callable[[str], str] = str
 
 
 _quoting = _Quoting()
@@ -259,7 +259,7 @@ def _message(error: BaseException) -> str:
     try:
         if _quoting.withheld and getattr(error, "quotes_no_text", False) is not True:
             return ""
-        return str(error) if _quoting.clean is None else _quoting.clean(str(error))
+        return _quoting.clean(str(error))
     except Exception:  # noqa: BLE001 - messages are anybody's code
         return ""
 
@@ -269,16 +269,13 @@ def _as_shown(error: BaseException) -> str:
     try:
         if not _quoting.withheld:
             text = "".join(traceback.format_exception(error))
-            text = text if _quoting.clean is None else _quoting.clean(text)
-            return printable(text, has_lines=True)
+            return printable(_quoting.clean(text), has_lines=True)
     except Exception:  # noqa: BLE001, S110 - messages and hooks are anybody's code
         pass
-    return "".join(_without_messages(error))
-
-
-def _without_messages(error: BaseException) -> Iterator[str]:
-    """Yield an error's traceback and type; of its causes nothing is said."""
-    yield from traceback.format_tb(error.__traceback__, -_MAX_FRAMES)
+    # Its place and its type; of its causes nothing is said.
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    yield f"{name}: {_message(error)}".removesuffix(": ")
-    yield "\n(messages of errors are left out: they may quote what content or redaction withholds)"
+    return (
+        "".join(traceback.format_tb(error.__traceback__, -_MAX_FRAMES))
+        + f"{name}: {_message(error)}".removesuffix(": ")
+        + "\n(messages of errors are left out: they may quote what content or redaction withholds)"
+    )

@@ -23,19 +23,16 @@ class Finished(Protocol):
     @property
     def framework(self) -> str:
         """The field of `Interaction`, known without building it."""
-        ...
 
     @property
     def status(self) -> Status:
         """The field of `Interaction`, known without building it."""
-        ...
 
     def interaction(self) -> Interaction | None:
         """Return the record, or None if it was no question-and-answer over retrieved text.
 
         Called once, behind the request path.
         """
-        ...
 
 
 @runtime_checkable
@@ -48,18 +45,16 @@ class Judge(Protocol):
     @property
     def identity(self) -> JudgeIdentity:
         """The judge's name, version and kind; constant over the judge's life."""
-        ...
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what was found. Raises `JudgeError`; safe to call concurrently."""
-        ...
 
 
 BudgetUnit = Literal["usd", "tokens", "calls"]
 """The unit in which a budget counts."""
 
 BreakerState = Literal["closed", "half_open", "open"]
-"""The state of a provider that is left alone while it fails: `half_open` is one reading that
+"""The state of a provider that is left alone while it fails: `half_open`, the next reading
 tries."""
 
 
@@ -68,7 +63,6 @@ class Evaluator(Protocol):
 
     def __call__(self, interaction: Interaction, assessment: Assessment, /) -> float:
         """Return a score from 0 to 1. Raises `NotScorableError`."""
-        ...
 
 
 Section = Literal["chunks", "sentences", "question", "answer", "reference"]
@@ -82,17 +76,14 @@ class Asker(Protocol):
     @property
     def identity(self) -> JudgeIdentity:
         """The judge; its version changes with all that stands around a question, too."""
-        ...
 
     @property
     def sentence_counts(self) -> Sequence[int]:
         """The number of sentences of each chunk in the section `sentences`; shape (n_chunks,)."""
-        ...
 
     @property
     def usage(self) -> JudgeUsage:
         """The cost of asking so far."""
-        ...
 
     async def ask(
         self,
@@ -112,7 +103,6 @@ class Asker(Protocol):
         Raises:
             JudgeError: There is no usable reply; or a field is missing, cause `unreadable`.
         """
-        ...
 
 
 class AskingEvaluator(Protocol):
@@ -122,7 +112,6 @@ class AskingEvaluator(Protocol):
         self, interaction: Interaction, assessment: Assessment, asker: Asker, /
     ) -> float:
         """Return a score from 0 to 1. Raises `NotScorableError`, `JudgeError`."""
-        ...
 
 
 class Exporter(Protocol):
@@ -142,7 +131,6 @@ class Exporter(Protocol):
 
     def export(self, report: Report) -> None:
         """Pass one report on without waiting for the network."""
-        ...
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - for who buffers something
         """Send what is buffered; return whether all of it left in time."""
@@ -177,11 +165,9 @@ class TraceExporter(Exporter, Protocol):
 
         None: there is nowhere to send traces.
         """
-        ...
 
     def destination(self) -> str:
         """Say where traces go, without secrets."""
-        ...
 
 
 Clock = Callable[[], float]

@@ -50,100 +50,88 @@ class Row:
     error: str = ""
 
 
-class Table:
-    """The rows of a file, read as they are asked for; to be gone through once."""
+def table_rows(path: str | PathLike[str], *, columns: Iterable[str] = ()) -> Iterator[Row]:
+    """Yield every row of a file that is not blank, as it is asked for.
 
-    def __init__(self, path: str | PathLike[str], *, columns: Iterable[str] = ()) -> None:
-        """Look for the file.
+    Args:
+        path: A file, or `-` for standard input, which is JSON.
+        columns: Those worth reading of CSV and Parquet; where it has none of them, all are.
 
-        Args:
-            path: A file, or `-` for standard input, which is JSON.
-            columns: Those worth reading of CSV and Parquet; where it has none of them, all are.
+    Raises:
+        InputError: The file is not there, cannot be read, or the whole of it is broken.
+        MissingExtraError: It is Parquet, and pyarrow is not installed.
+    """
+    name, suffix, known = str(path), Path(path).suffix.lower(), frozenset(columns)
+    if name == "-":
+        with file_errors("standard input"):
+            yield from _json(sys.stdin.buffer, "standard input")
+        return
+    with file_errors(name), Path(path).open("rb") as file:
+        if suffix == ".parquet":
+            yield from _parquet(file, name, known)
+        else:
+            yield from _csv(file, name, known) if suffix in (".csv", ".tsv") else _json(file, name)
 
-        Raises:
-            InputError: It is not there.
-        """
-        self._path = None if str(path) == "-" else Path(path)
-        self.name = "standard input" if self._path is None else str(path)
-        self._columns = frozenset(columns)
-        if self._path is not None:
-            with file_errors(self.name):
-                self._path.stat()
 
-    def __iter__(self) -> Iterator[Row]:
-        """Yield every row that is not blank.
+def _json(file: BinaryIO, name: str) -> Iterator[Row]:
+    is_first = True
+    for number, line in enumerate(file, 1):
+        raw = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if not raw.strip():
+            continue
+        if is_first and _DOCUMENT.match(raw):  # all of it is one JSON document
+            whole = _parsed(number, raw + file.read())
+            if whole.error:
+                raise InputError(f"{name}: {whole.error}")
+            yield from _numbered(records_of(whole.value))
+            return
+        is_first = False
+        yield _parsed(number, raw)
 
-        Raises:
-            InputError: The file cannot be read, or the whole of it is broken.
-            MissingExtraError: It is Parquet, and pyarrow is not installed.
-        """
-        with file_errors(self.name):
-            if self._path is None:
-                yield from self._json(sys.stdin.buffer)
-                return
-            suffix = self._path.suffix.lower()
-            if suffix == ".parquet":
-                yield from self._parquet(self._path)
-                return
-            with self._path.open("rb") as file:
-                yield from self._csv(file) if suffix in (".csv", ".tsv") else self._json(file)
 
-    def _json(self, file: BinaryIO) -> Iterator[Row]:
-        is_first = True
-        for number, line in enumerate(file, 1):
-            raw = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-            if not raw.strip():
-                continue
-            if is_first and _DOCUMENT.match(raw):
-                yield from self._document(number, raw, file.read())
-                return
-            is_first = False
-            yield _parsed(number, raw)
+def _csv(file: BinaryIO, name: str, known: frozenset[str]) -> Iterator[Row]:
+    # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
+    first = file.readline().decode("utf-8-sig", "replace").splitlines()
+    delimiter = max(",;\t", key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
+    file.seek(0)
+    text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    reader = csv.reader(text, delimiter=delimiter)
+    try:
+        rows = filter(any, reader)
+        header = [cell.strip() for cell in next(rows, [])]
+        twice = [cell for cell, n in Counter(header).items() if cell and n > 1]
+        if twice:  # which of the two was meant nobody knows
+            raise InputError(f"{name} has the column {twice[0]} twice; rename one")
+        wanted = known.intersection(header) or frozenset(header) - {""}
+        for number, cells in enumerate(rows, 1):
+            if len(cells) == len(header):
+                pairs = zip(header, cells, strict=True)
+                value = {column: unguarded(cell) for column, cell in pairs if column in wanted}
+                yield Row(number=number, value=value)
+            else:
+                problem = f"{len(cells)} cells; the header has {len(header)}"
+                yield Row(number=number, error=problem)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: {_NO_UTF_8}") from error
+    except csv.Error as error:
+        raise InputError(f"{name}, line {reader.line_num}: {error}") from error
+    finally:
+        text.detach()
 
-    def _document(self, number: int, first: bytes, rest: bytes) -> Iterator[Row]:
-        """Yield the records of a file that is one JSON document."""
-        whole = _parsed(number, first + rest)
-        if whole.error:
-            raise InputError(f"{self.name}: {whole.error}")
-        yield from _numbered(records_of(whole.value))
 
-    def _csv(self, file: BinaryIO) -> Iterator[Row]:
-        # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
-        first = file.readline().decode("utf-8-sig", "replace").splitlines()
-        delimiter = max(",;\t", key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
-        file.seek(0)
-        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        reader = csv.reader(text, delimiter=delimiter)
-        try:
-            rows = filter(any, reader)
-            header = [name.strip() for name in next(rows, [])]
-            twice = [name for name, n in Counter(header).items() if name and n > 1]
-            if twice:  # which of the two was meant nobody knows
-                raise InputError(f"{self.name} has the column {twice[0]} twice; rename one")
-            wanted = self._columns.intersection(header) or frozenset(header) - {""}
-            for number, cells in enumerate(rows, 1):
-                yield _of_cells(number, header, cells, wanted)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{self.name}: {_NO_UTF_8}") from error
-        except csv.Error as error:
-            raise InputError(f"{self.name}, line {reader.line_num}: {error}") from error
-        finally:
-            text.detach()
-
-    def _parquet(self, path: Path) -> Iterator[Row]:
-        try:
-            from pyarrow import ArrowException, parquet
-        except ImportError as error:
-            raise MissingExtraError("pyarrow, which reads Parquet,", "datasets") from error
-        with path.open("rb") as file:
-            try:
-                table = parquet.ParquetFile(file)
-                names = [name for name in table.schema_arrow.names if name in self._columns]
-                batches = table.iter_batches(ROWS_AT_ONCE, columns=names or None)
-                yield from _numbered(row for batch in batches for row in batch.to_pylist())
-            except (ArrowException, UnicodeDecodeError) as error:
-                raise InputError(f"{self.name}: {error}") from error
+def _parquet(file: BinaryIO, name: str, known: frozenset[str]) -> Iterator[Row]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow, which reads Parquet,", "datasets") from error
+    try:
+        table = parquet.ParquetFile(file)
+        names = [each for each in table.schema_arrow.names if each in known]
+        batches = table.iter_batches(ROWS_AT_ONCE, columns=names or None)
+        yield from _numbered(row for batch in batches for row in batch.to_pylist())
+    except (ArrowException, UnicodeDecodeError) as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def _numbered(records: Iterable[object]) -> Iterator[Row]:
@@ -160,17 +148,6 @@ def _parsed(number: int, raw: bytes) -> Row:
     except (ValueError, RecursionError):  # a number, or a nesting, beyond all measure
         problem = "no JSON that can be read: a number or a nesting is too large"
     return Row(number=number, error=problem)
-
-
-def _of_cells(number: int, header: list[str], cells: list[str], wanted: frozenset[str]) -> Row:
-    if len(cells) != len(header):
-        problem = f"{len(cells)} cells; the header has {len(header)}"
-        return Row(number=number, error=problem)
-    pairs = zip(header, cells, strict=True)
-    return Row(
-        number=number,
-        value={name: unguarded(cell) for name, cell in pairs if name in wanted},
-    )
 
 
 def records_of(document: object) -> Iterable[object]:

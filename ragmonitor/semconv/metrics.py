@@ -10,6 +10,7 @@ Names follow https://prometheus.io/docs/practices/naming/; the client adds `_tot
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import Final, Literal
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -53,14 +54,8 @@ class _Section:
     def __init__(self, heading: str) -> None:
         self._heading = heading
 
-    def gauge(self, name: str, text: str, labels: str = "") -> str:
-        return self.row("gauge", name, text, labels)
-
-    def counter(self, name: str, text: str, labels: str = "") -> str:
-        return self.row("counter", name, text, labels)
-
     def row(
-        self, kind: Kind, name: str, text: str, labels: str, buckets: tuple[float, ...] = ()
+        self, kind: Kind, name: str, text: str, labels: str = "", buckets: tuple[float, ...] = ()
     ) -> str:
         """Add a row, with its labels separated by spaces."""
         TABLE[name] = Metric(
@@ -73,10 +68,9 @@ class _Section:
         )
         return name
 
-    def histogram(
-        self, name: str, text: str, labels: str = "", *, buckets: tuple[float, ...]
-    ) -> str:
-        return self.row("histogram", name, text, labels, buckets)
+    gauge = partialmethod(row, "gauge")
+    counter = partialmethod(row, "counter")
+    histogram = partialmethod(row, "histogram")
 
 
 _events = _Section("What happened")
@@ -439,8 +433,5 @@ PAGE_INFO: Final = _operation.gauge(
     "url",
 )
 BUILD_INFO: Final = _operation.row(
-    "info",
-    "ragmonitor_build",
-    "The version of ragmonitor.",
-    "version",
+    "info", "ragmonitor_build", "The version of ragmonitor.", "version"
 )

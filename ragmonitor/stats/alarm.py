@@ -303,6 +303,10 @@ class Alarm:
             self.parts = [0.0] * len(MULTIPLES)
             self.began_s, self.level, self.is_touched = -1.0, 0.0, True
 
+    def learned(self, at_s: float) -> float:
+        """Return the share of what it takes to learn the objective; 1: it is known, or no room."""
+        return 1.0 if self.learning is None else self.learning.share(at_s)
+
     # --- keeping --------------------------------------------------------------------------------
 
     def forget(self, at_s: float) -> None:
@@ -316,9 +320,8 @@ class Alarm:
         self.units = alive
 
     def copy(self) -> Alarm:
-        """Return one that goes its own way, has nothing put aside, and learns nothing."""
-        units = dict(self.units)
-        return replace(self, objective=self.bar, learning=None, units=units, reserve=0.0)
+        """Return one that goes its own way, as far as nothing is closed, with nothing put aside."""
+        return replace(self, units=dict(self.units), reserve=0.0)
 
     def take_over(self, ahead: Alarm) -> None:
         """Go on from where a copy has come to, which has raised or cleared."""

@@ -13,7 +13,7 @@ from ragmonitor.records import GaugeValue, SpanReference
 from ragmonitor.runtime.feedback import DEFAULT_KIND, Feedback, JoinedFeedback, joining_id
 from ragmonitor.runtime.guard import record_problem
 from ragmonitor.semconv import metrics
-from ragmonitor.stats.parts import Answer, Observation, Part
+from ragmonitor.stats.parts import Answer, Part
 from ragmonitor.store import Store
 
 WAIT_S: Final = 900.0
@@ -52,10 +52,6 @@ class PeoplesFeedback(Part):
         """Begin with what the store holds."""
         self._store = store
         self._now = now
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process."""
         self._noted: deque[Feedback] = deque(maxlen=MAX_NOTED)
         self._waiting: list[tuple[Feedback, float]] = []
         """What waits for its answer, and until when."""
@@ -71,14 +67,13 @@ class PeoplesFeedback(Part):
         self._noted.append(feedback)
         return True
 
-    def add(self, answer: Answer) -> Sequence[Observation]:
+    def add(self, answer: Answer) -> None:
         """Keep the answer's id and its trace."""
         if len(self._answers) < MAX_KNOWN:
             known = KnownAnswer(answer.at_s, answer.completed.target)
             self._answers[_key(joining_id(answer.interaction.id))] = msgspec.json.encode(known)
-        return ()
 
-    def tick(self) -> Sequence[Observation]:
+    def tick(self) -> None:
         """Join what came since, and give up what has waited for too long."""
         now_s = self._now()
         for _ in range(len(self._noted)):
@@ -94,7 +89,6 @@ class PeoplesFeedback(Part):
         for feedback, _ in (*given_up, *waiting[MAX_WAITING:]):
             self._count(feedback, "unknown")
         self._waiting = waiting[:MAX_WAITING]
-        return ()
 
     def _count(self, feedback: Feedback, direction: str) -> None:
         kind = feedback.kind

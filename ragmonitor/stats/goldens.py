@@ -141,11 +141,6 @@ class GoldenQuestions(Part):
         self._shows_texts = shows_texts
         self._now = now
         self._kept = KeptRows(store, KIND, _Question, most=MAX_QUESTIONS)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process: it asks, and keeps."""
-        self._kept.clear()
         self._texts: dict[str, str] = {}
         """Of questions that were asked since the process began; none is kept."""
         self._observed: list[Observation] = []
@@ -267,12 +262,6 @@ class GoldenQuestions(Part):
             "expected": expected,
             "change": 0.0 if newest is None or expected is None else newest - expected,
         }
-
-    # --- keeping --------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Keep what is new."""
-        self._kept.exchange()
 
 
 def _level(scores: Sequence[float]) -> Estimate | None:

@@ -25,10 +25,6 @@ class KeptRows(Generic[T]):
             most: So many are kept.
         """
         self._store, self._kind, self._type, self._most = store, kind, type_, most
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what was read, and what was not written yet."""
         self.rows: dict[str, T] = {}
         self.is_read = False
         self._changed: dict[str, T | None] = {}

@@ -19,7 +19,7 @@ import msgspec
 
 from ragmonitor.records import Estimate
 from ragmonitor.runtime.errors import InputError
-from ragmonitor.runtime.tables import Table
+from ragmonitor.runtime.tables import table_rows
 from ragmonitor.stats.beta import Z95
 
 MIN_LABELS: Final = 100
@@ -209,7 +209,7 @@ def read_rows(path: Path) -> Sequence[Label]:
             with its row and column.
     """
     rows = []
-    for row in Table(path, columns=(HUMAN, SEALED)):
+    for row in table_rows(path, columns=(HUMAN, SEALED)):
         if row.error:
             raise InputError(f"{path}, row {row.number}: {row.error}")
         cells = row.value

@@ -62,17 +62,17 @@ class Part:
     All are called from one thread, and none may wait for a network.
     """
 
-    def add(self, answer: Answer) -> Iterable[Observation]:
+    def add(self, answer: Answer) -> Iterable[Observation] | None:
         """Take in one completed answer, and return what it says of signals that need no judge."""
-        return ()
+        return None
 
-    def tick(self) -> Iterable[Observation]:
+    def tick(self) -> Iterable[Observation] | None:
         """Let time pass, every few seconds; return what became known since the last tick.
 
         Raises:
             StoreUnavailableError: What was to be written is tried again at the next tick.
         """
-        return ()
+        return None
 
     def gauges(self) -> Iterable[GaugeValue]:
         """Return the gauges as of the last tick; their names stand in `conventions`."""
@@ -94,8 +94,6 @@ class Part:
         """Return what /metrics.json says beside the series, by name, ready for JSON; no texts."""
         return {}
 
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process."""
-
     def close(self) -> None:
         """Keep what outlives the process; nothing is added afterwards. Raises as `tick`."""
+        self.tick()

@@ -109,30 +109,24 @@ class ReferenceAnswers(Part):
         self._now = now
         self._kept = KeptRows(self._store, KIND, Reference, most=MAX_REFERENCES)
         self._reads = KeptRows(self._store, READS, Read, most=MAX_READS)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget what belongs to the parent of a forked process."""
-        self._kept.clear()
-        self._reads.clear()
         self._checks = 0
         """The number of readings."""
         self._observed: list[Observation] = []
 
     # --- taking in ------------------------------------------------------------------------------
 
-    def add(self, answer: Answer) -> Sequence[Observation]:
+    def add(self, answer: Answer) -> None:
         """Keep a judged answer, where there is room for one of its verdict."""
         verdict, known = answer.hallucination, self._kept.rows
         if verdict is None or not self._kept.is_read:
-            return ()
+            return
         is_bad, interaction = verdict.value > 0, answer.interaction
         most = MAX_BAD if is_bad else MAX_REFERENCES - MAX_BAD
         alike = sum(each.hallucinated is is_bad for each in known.values())
         size = len(interaction.query) + len(interaction.answer)
         size += sum(len(chunk.text) for chunk in interaction.chunks)
         if alike >= most or size > MAX_CHARACTERS or interaction.id in known:
-            return ()
+            return
         reference = Reference(
             query=interaction.query,
             answer=interaction.answer,
@@ -142,7 +136,6 @@ class ReferenceAnswers(Part):
             hallucinated=is_bad,
         )
         self._kept.put(interaction.id, reference)
-        return ()
 
     def tick(self) -> Iterable[Observation]:
         """Keep what is new; return which confirmed ones flipped since."""
@@ -248,7 +241,3 @@ class ReferenceAnswers(Part):
         if len(recent) >= MIN_SHOWN:
             rate = sum(read.flipped for read in recent) / len(recent)
             yield GaugeValue.of(metrics.ANCHOR_FLIP_RATE, rate, judge=self._judge)
-
-    def close(self) -> None:
-        """Keep what came last."""
-        self.tick()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import gt, lt
 from typing import Final, NamedTuple
 
@@ -79,10 +79,6 @@ class RetrievalDrift(Part):
             clock: For how often to look at the store.
         """
         self._store, self._clock = store, clock
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget everything but the store; for a forked child."""
         self.reference: Reference | None = None
         """The frozen one; None: it is still collected."""
         self._pending: dict[str, Scores | None] = {}
@@ -108,12 +104,11 @@ class RetrievalDrift(Part):
             found[WEAK_RETRIEVAL] = scores.best(reference.sign) < reference.weak_below
         return found
 
-    def tick(self) -> Iterable[Observation]:
+    def tick(self) -> None:
         """Add what is new to the reference now and then, and freeze it when it is full."""
         if self.reference is None and self._clock() - self._looked_at_s >= LOOK_EVERY_S:
             self._looked_at_s = self._clock()
             self._exchange()
-        return ()
 
     def close(self) -> None:
         """Keep what was collected, for other processes."""

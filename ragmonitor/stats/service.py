@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,6 @@ from ragmonitor.records import (
     AlarmSpan,
     AlarmState,
     CompletedAnswer,
-    Example,
     GaugeValue,
     Interaction,
     Prediction,
@@ -34,6 +33,7 @@ from ragmonitor.runtime.guard import logger, record_problem
 from ragmonitor.runtime.lock_slices import give_back
 from ragmonitor.semconv import metrics
 from ragmonitor.stats import tick as ticking
+from ragmonitor.stats.alarm import Alarm
 from ragmonitor.stats.feedback import PeoplesFeedback
 from ragmonitor.stats.goldens import GOLDEN, GoldenQuestions
 from ragmonitor.stats.judge_change import judge_or_application
@@ -54,22 +54,21 @@ from ragmonitor.stats.signals import (
     outcomes,
 )
 from ragmonitor.stats.streams import Stream, series_of
-from ragmonitor.stats.sums import NOTHING, Ledger, Outcome
+from ragmonitor.stats.sums import NOTHING, Ledger, Outcome, totals
 from ragmonitor.stats.sums import Answer as Summed
 from ragmonitor.store import (
     DAY_S,
     OTHER,
     Admission,
     Outbox,
+    Rows,
     Store,
     StoreUnavailableError,
+    merge,
 )
 
 EXPLAINED: Final = (HALLUCINATION, "faithfulness")
 """Alarms of which it is asked whether the judge explains them."""
-EXAMPLES: Final = 3
-MAX_EXAMPLES: Final = 50
-"""Bad answers of a signal that are remembered for its alarm; the newest."""
 SIGNED: Final = tuple((w, s) for w in ("value", "applies") for s in ("positive", "negative"))
 """What is counted by its sign, in the order of the totals."""
 MAX_OPEN: Final = 100_000
@@ -176,12 +175,10 @@ class Statistics:
         self._streams = {each.series: each for each in watching.streams}
         self.is_of_stream = False
         """Every answer comes by a stream: its sums are added as its record is settled."""
-        self._begin()
-
-    def _begin(self) -> None:
-        watching = self._watching
         self._ledger = watching.ledger()
-        self.outbox = Outbox(self.store)
+        self._totals: Rows = {}
+        """What this process has added, for counters."""
+        self.outbox = Outbox(self.store, lambda sums: merge(self._totals, totals(sums)))
         self._admission = Admission(self.store)
         self._tick = ticking.Tick(
             self.store, watching.streams, false_alarm_every_days=watching.every_days
@@ -194,9 +191,8 @@ class Statistics:
         """Drawn answers that the store has not placed yet."""
         self._usual_uncertainty = 0.0
         self._learned_s = -math.inf
-        self._examples: dict[str, deque[Example]] = {}
-        self._spans: dict[str, tuple[float, AlarmSpan | None]] = {}
-        """By series, when its alarm was raised, and the answers behind it."""
+        self._spans: dict[tuple[str, float], AlarmSpan | None] = {}
+        """The answers behind each alarm, by its series and when it was raised."""
         self._cause: AlarmCause | None = None
         self._asked_s = -math.inf
 
@@ -331,11 +327,9 @@ class Statistics:
         at_s = self._time_of(completed.interaction)
         answer = Answer(completed, at_s, found if is_own else {})
         for part in self.parts:
-            for observation in part.add(answer):
+            for observation in part.add(answer) or ():
                 self._observe(observation)
             give_back()
-        if is_own or report is not builtin:
-            self._remember(answer, report, found)
 
     def _add_builtin(self, builtin: Report, found: Outcomes) -> None:
         """Add what the judge of every answer says; what another one says in its place is apart."""
@@ -369,8 +363,7 @@ class Statistics:
         """Add an answer that was read for certain, and from which nothing is learned."""
         summed.is_drawn, summed.teaches = True, False
         summed.expected = dict.fromkeys(verdicts, NOTHING)
-        self._ledger.note(summed)
-        self._ledger.settle(summed, verdicts)
+        self._ledger.note(summed, verdicts)
 
     def _add_sampled(
         self, completed: CompletedAnswer, decision: SamplingDecision, found: Outcomes
@@ -384,29 +377,6 @@ class Statistics:
         judge = self._watching.quality_judge
         verdicts = {self._watching.series(signal, judge): each for signal, each in found.items()}
         self._ledger.settle(summed, verdicts)
-
-    def _remember(self, answer: Answer, report: Report, found: Outcomes) -> None:
-        """Remember a bad answer as an example of what is wrong."""
-        for signal, outcome in found.items():
-            if outcome is None or not outcome.scored:
-                continue
-            is_higher_better = signal in self._watching.higher_is_better
-            badness = 1 - outcome.value if is_higher_better else outcome.value
-            if badness <= 0:
-                continue
-            assessment = report.assessment
-            if signal == HALLUCINATION and assessment is not None and assessment.claims:
-                badness = assessment.finding_share
-            known = self._examples.setdefault(signal, deque(maxlen=MAX_EXAMPLES))
-            known.append(
-                Example(
-                    interaction=answer.interaction,
-                    assessment=assessment,
-                    badness=badness,
-                    at_s=answer.at_s,
-                    target=answer.completed.target,
-                )
-            )
 
     def probed(self, report: Report) -> None:
         """Take in what came of one golden question; no other part hears of it."""
@@ -436,7 +406,7 @@ class Statistics:
         """
         for part in self.parts:
             with contextlib.suppress(StoreUnavailableError):  # it is said below
-                for observation in part.tick():
+                for observation in part.tick() or ():
                     self._observe(observation)
             give_back()
         events: list[AlarmEvent] = []
@@ -455,75 +425,68 @@ class Statistics:
     # --- alarms ---------------------------------------------------------------------------------
 
     def _event(self, found: ticking.Evaluation, event: ticking.AlarmEvent) -> AlarmEvent:
-        stream, shown = self._streams[event.series], found.alarms[event.series]
-        is_raised = event.what == "raised"
-        known = [
-            each
-            for each in self._examples.get(stream.signal, ())
-            if is_raised and each.at_s >= event.since_s - LOOK_EACH_S
-        ]
-        worst = sorted(known, key=lambda each: each.badness, reverse=True)[:EXAMPLES]
+        stream = self._streams[event.series]
+        state = self._state(stream, found)
         return AlarmEvent(
+            signal=state.signal,
+            judge=state.judge,
+            kind=state.kind,
+            raised=event.what == "raised",
+            at_s=event.at_s,
+            since_s=event.since_s,
+            objective=state.objective or 0.0,
+            higher_is_better=state.higher_is_better,
+            span=state.span,
+        )
+
+    def _state(self, stream: Stream, found: ticking.Evaluation) -> AlarmState:
+        alarm = found.alarms.get(stream.series) or Alarm.begin(stream.objective, 1.0)
+        evidence_s = alarm.evidence * stream.share * DAY_S
+        return AlarmState(
             signal=stream.signal,
             judge=stream.judge,
             kind=stream.kind,
-            raised=is_raised,
-            at_s=event.at_s,
-            since_s=event.since_s,
-            objective=stream.on_its_scale(shown.objective) or 0.0,
+            # While it is active its capital is that of clearing it.
+            evidence_s=self._watching.every_days * DAY_S if alarm.is_active else evidence_s,
+            active=alarm.is_active,
+            since_s=alarm.raised_at_s if alarm.is_active else None,
+            rising_since_s=alarm.began_s if alarm.began_s >= 0 else None,
+            span=self._span(stream, alarm),
+            objective=stream.on_its_scale(alarm.objective),
+            learned=alarm.learned(found.at_s),
             higher_is_better=stream.higher_is_better,
-            examples=tuple(worst),
-            span=self._span(stream, shown),
         )
 
-    def _span(self, stream: Stream, shown: ticking.Shown) -> AlarmSpan | None:
+    def _span(self, stream: Stream, alarm: Alarm) -> AlarmSpan | None:
         """Return what an active alarm says of its answers: those since the rise, as it was raised.
 
         Within half an hour it is exact to ten seconds; later to five minutes, or to the hour.
         """
-        if not shown.is_active:
+        if not alarm.is_active:
             return None
-        raised_at_s, known = self._spans.get(stream.series, (math.nan, None))
-        if raised_at_s == shown.raised_at_s:
-            return known
-        since_s = shown.began_s
-        since = self._tick.level(stream, since_s)
-        before = self._tick.level(stream, since_s - DAY_S, since_s)
-        span = None
-        if since is not None:
+        key, since_s = (stream.series, alarm.raised_at_s), alarm.began_s
+        if key not in self._spans:
+            since = self._tick.level(stream, since_s)
+            before = self._tick.level(stream, since_s - DAY_S, since_s)
             counts = stream.signal in SHARES and not stream.higher_is_better
-            span = AlarmSpan(
-                since_s=since_s,
-                scored=round(since.judged),
-                mean=since.mean,
-                bad=round(since.judged * since.mean) if counts else None,
-                before=None if before is None else before.mean,
+            self._spans[key] = (
+                None
+                if since is None
+                else AlarmSpan(
+                    since_s=since_s,
+                    scored=round(since.judged),
+                    mean=since.mean,
+                    bad=round(since.judged * since.mean) if counts else None,
+                    before=None if before is None else before.mean,
+                )
             )
-        self._spans[stream.series] = shown.raised_at_s, span
-        return span
+        return self._spans[key]
 
     def _states(self, found: ticking.Evaluation) -> Iterator[AlarmState]:
         asked = found.means.get("24h", {})
         for series, stream in self._streams.items():
-            if stream.signal.startswith(GOLDEN) and series not in asked:
-                continue
-            unknown = ticking.Shown(stream.objective, float(stream.objective is not None))
-            shown = found.alarms.get(series, unknown)
-            evidence_s = shown.evidence_days * stream.share * DAY_S
-            yield AlarmState(
-                signal=stream.signal,
-                judge=stream.judge,
-                kind=stream.kind,
-                # While it is active its capital is that of clearing it.
-                evidence_s=self._watching.every_days * DAY_S if shown.is_active else evidence_s,
-                active=shown.is_active,
-                since_s=shown.raised_at_s if shown.is_active else None,
-                rising_since_s=shown.began_s if shown.began_s >= 0 else None,
-                span=self._span(stream, shown),
-                objective=stream.on_its_scale(shown.objective),
-                learned=shown.learned,
-                higher_is_better=stream.higher_is_better,
-            )
+            if not stream.signal.startswith(GOLDEN) or series in asked:
+                yield self._state(stream, found)
 
     # --- judge or application -------------------------------------------------------------------
 
@@ -609,7 +572,7 @@ class Statistics:
 
     def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""
-        for series, row in self.outbox.totals.items():
+        for series, row in self._totals.items():
             key = self._key(series)
             if key is None or key.dimension:
                 continue
@@ -680,12 +643,6 @@ class Statistics:
         """Return the feedback that was joined with its answer since this was last asked."""
         parts = (part for part in self.parts if isinstance(part, PeoplesFeedback))
         return [joined for part in parts for joined in part.joined()]
-
-    def clear(self) -> None:
-        """Forget everything; for a forked child, whose parent keeps what was reported."""
-        self._begin()
-        for part in self.parts:
-            part.clear()
 
     def close(self) -> None:
         """Keep what is to outlive the process. Nothing is added afterwards."""

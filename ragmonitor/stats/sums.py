@@ -15,9 +15,10 @@ import math
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import Final, NamedTuple
 
-from ragmonitor.store import HOUR_S, MEAN_S, TOTALS, Increments, Rows
+from ragmonitor.store import HOUR_S, MEAN_S, Increments, Rows
 
 BET_GROUPS: Final = 4_096
 """With few groups a bucket's bets would share one, and add up where they should multiply."""
@@ -135,95 +136,76 @@ class Ledger:
         self._higher_is_better = frozenset(higher_is_better)
 
     def take(self) -> Increments:
-        """Return what was added up, totals too, and begin anew.
-
-        Of a series' totals these are answers, those uncovered, those judged, and the sums of values
-        and of what applies by their sign: pseudo-outcomes may be negative, and counters only rise.
-        """
+        """Return what was added up, and begin anew."""
         taken, self._increments, self._series = self._increments, {}, {}
-        totals: Rows = {}
-        for name, rows in taken.items():
-            if name[0] == "r":
-                for series, row in rows.items():
-                    value, scored = math.fsum(row[HEAD::3]), math.fsum(row[HEAD + 1 :: 3])
-                    signed = (
-                        max(0.0, value),
-                        max(0.0, -value),
-                        max(0.0, scored),
-                        max(0.0, -scored),
-                    )
-                    _add(totals, series, (row[ANSWERS], row[UNCOVERED], row[JUDGED], *signed))
-        if totals:
-            taken[TOTALS] = totals
         return taken
 
-    def note(self, answer: Answer) -> None:
-        """Take in an answer: one that is not drawn, or whose verdict is on its way."""
-        chance, rate, drawn, group = answer.chance, answer.rate, answer.is_drawn, answer.group
+    def note(self, answer: Answer, verdicts: Mapping[str, Outcome | None] | None = None) -> None:
+        """Take in an answer.
+
+        Args:
+            answer: One that is new.
+            verdicts: None: it is not drawn, or they are on their way.
+        """
+        self._add(answer, verdicts, is_new=True)
+
+    def settle(self, answer: Answer, verdicts: Mapping[str, Outcome | None]) -> None:
+        """Put verdicts in the place of an open draw; one that failed stays lost."""
+        self._add(answer, verdicts, is_new=False)
+
+    def _add(
+        self, answer: Answer, verdicts: Mapping[str, Outcome | None] | None, *, is_new: bool
+    ) -> None:
+        chance, drawn, group = answer.chance, answer.is_drawn, answer.group
         place = HEAD + 3 * (group % VARIANCE_GROUPS)
         rows, cells = self._buckets(answer)
         weight = 1 / chance if drawn else 0.0
+        bets = answer.importance_weight if drawn else 0.0
+        opened = bets * ((verdicts is None) - (not is_new))
         # Written out: this runs for every signal of every answer.
         for signal, (applies, mean) in answer.expected.items():
-            expected = applies * mean
-            known = float(applies > 0)
+            is_higher_better = signal in self._higher_is_better
+            expected, known = applies * mean, float(applies > 0)
             # What is expected of the answer says, over all answers, whether it has got worse.
-            risk = known * (1 - mean if signal in self._higher_is_better else mean)
+            bad = known * (1 - mean if is_higher_better else mean)
+            risk = (answer.rate * (applies or 1.0), bad, known, 0.0)
+            verdict = None if verdicts is None else verdicts.get(signal)
+            scored, value = verdict or NOTHING
+            stake = scored * bets
+            lost = (verdict is None) - (not is_new)
+            failed = bets if verdict is None and verdicts is not None else 0.0
+            bet = (stake, stake * (1 - value if is_higher_better else value), opened, failed)
             for series, everybody in self._series_of(answer, signal):
                 row = rows.get(series)
                 if row is None:
                     row = rows[series] = [0.0] * WIDTH
-                row[ANSWERS] += 1
-                if chance <= 0:
-                    row[UNCOVERED] += 1
-                    continue
-                row[EXPECTED] += expected
-                row[EXPECTED2] += expected * expected
-                row[SPREAD] += expected * (1 - mean) / chance
-                row[place] += expected * (1 - weight)
-                row[place + 1] += applies * (1 - weight)
-                if drawn:
-                    row[LOST] += 1
+                if is_new:
+                    row[ANSWERS] += 1
+                    if chance <= 0:
+                        row[UNCOVERED] += 1
+                        continue
+                    row[EXPECTED] += expected
+                    row[EXPECTED2] += expected * expected
+                    row[SPREAD] += expected * (1 - mean) / chance
                     row[DRAWN] += weight
                     row[DRAWN2] += weight * weight
-                    row[place + 2] += weight
-                if not answer.bets:
+                    row[place] += expected * (1 - weight)
+                    row[place + 1] += applies * (1 - weight)
+                    if answer.bets:
+                        _add(cells, everybody, risk)
+                if not drawn:
                     continue
-                cell = cells.get(everybody)
-                if cell is None:
-                    cell = cells[everybody] = [0.0] * 4
-                cell[RATE] += rate * (applies or 1.0)
-                cell[RISK] += risk
-                cell[RISKS] += known
-                if drawn:
-                    opened = (0.0, 0.0, answer.importance_weight, 0.0)
-                    _add(cells, f"{series}@{group}", opened)
-
-    def settle(self, answer: Answer, verdicts: Mapping[str, Outcome | None]) -> None:
-        """Put verdicts in the place of an open draw; one that failed stays lost."""
-        weight, bets, group = 1 / answer.chance, answer.importance_weight, answer.group
-        place = HEAD + 3 * (group % VARIANCE_GROUPS)
-        rows, cells = self._buckets(answer)
-        for signal in answer.expected:
-            verdict = verdicts.get(signal)
-            applies, value = verdict or NOTHING
-            bad = 1 - value if signal in self._higher_is_better else value
-            stake = applies * bets
-            bet = (stake, stake * bad, -bets, bets if verdict is None else 0.0)
-            for series, _ in self._series_of(answer, signal):
                 if answer.bets:
                     _add(cells, f"{series}@{group}", bet)
-                if verdict is None:
-                    continue
-                row = rows.setdefault(series, [0.0] * WIDTH)
-                row[JUDGED] += applies
-                row[HITS] += applies * value
-                row[SQUARES] += applies * value * value
-                row[LOST] -= 1
-                row[place] += weight * applies * value
-                row[place + 1] += weight * applies
-                row[place + 2] -= weight
-            if verdict is not None and answer.teaches:
+                row[LOST] += lost
+                row[place + 2] += lost * weight
+                if verdict is not None:
+                    row[JUDGED] += scored
+                    row[HITS] += scored * value
+                    row[SQUARES] += scored * value * value
+                    row[place] += weight * scored * value
+                    row[place + 1] += weight * scored
+            if drawn and verdict is not None and answer.teaches:
                 self._learn(answer, signal, verdict, weight, answer.features.get(signal))
 
     def _buckets(self, answer: Answer) -> tuple[Rows, Rows]:
@@ -281,8 +263,19 @@ def bin_of(feature: float) -> int:
 
 def _add(rows: Rows, field: str, amounts: Sequence[float]) -> None:
     row = rows.get(field)
-    if row is None:
-        rows[field] = list(amounts)
-    else:
-        for at, amount in enumerate(amounts):
-            row[at] += amount
+    rows[field] = list(amounts) if row is None else [*map(add, row, amounts)]
+
+
+def totals(increments: Increments) -> Rows:
+    """Return what increments add to counters, by series.
+
+    That is the number of answers, of those uncovered, of those judged, and the sums of values and
+    of what applies by their sign: pseudo-outcomes may be negative, and counters only rise.
+    """
+    found: Rows = {}
+    for name, rows in increments.items():
+        for series, row in rows.items() if name[0] == "r" else ():
+            sums = (math.fsum(row[HEAD::3]), math.fsum(row[HEAD + 1 :: 3]))
+            signed = [max(0.0, sign * each) for each in sums for sign in (1, -1)]
+            _add(found, series, (row[ANSWERS], row[UNCOVERED], row[JUDGED], *signed))
+    return found

@@ -70,39 +70,18 @@ class AlarmEvent(NamedTuple):
     """When the rise began; of a clearing, when the alarm was raised."""
 
 
-class Shown(NamedTuple):
-    """Where an alarm stands, as far as is known: open draws count as fine."""
-
-    objective: float | None
-    """None: it is being learned, or what is usual is nearly the worst: there is no alarm then."""
-    learned: float
-    """The share of what it takes to learn the objective; 1: it is known."""
-    evidence_days: float = 0.0
-    raised_at_s: float = -1.0
-    began_s: float = -1.0
-    """When the rise began; -1: there is none."""
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the alarm is raised."""
-        return self.raised_at_s >= 0
-
-    @classmethod
-    def of(cls, alarm: Alarm, ahead: Alarm, now_s: float) -> Shown:
-        """Return where an alarm stands, and where it comes to with what is not closed yet."""
-        learned = 1.0 if alarm.learning is None else alarm.learning.share(now_s)
-        return cls(alarm.objective, learned, ahead.evidence, ahead.raised_at_s, ahead.began_s)
-
-
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """What a tick found."""
 
     events: Sequence[AlarmEvent]
     """Those of this tick."""
-    alarms: Mapping[str, Shown]
+    alarms: Mapping[str, Alarm]
+    """By series, as far as is known: open draws count as fine."""
     means: Mapping[str, Mapping[str, Mean]]
     """By window (`1h`, `24h`) and series."""
+    at_s: float = 0.0
+    """By the store's clock."""
 
 
 @dataclass(slots=True)
@@ -149,9 +128,8 @@ class Tick:
 
     def look(self) -> Evaluation:
         """Return what another process found last. Raises `StoreUnavailableError`."""
-        now_s, known = self._store.now(), self._newest()
-        alarms = {series: Shown.of(each, each, now_s) for series, each in known.alarms.items()}
-        return Evaluation((), alarms, known.means)
+        known = self._newest()
+        return Evaluation((), known.alarms, known.means, self._store.now())
 
     def run(self, *, is_due: bool = False) -> Evaluation | None:
         """Evaluate; None: another process has the lease, or was faster.
@@ -212,10 +190,10 @@ class Tick:
         if is_minute or not self._objectives:
             self._objectives = json.loads(store.row(*OBJECTIVES) or b"{}")
         events: list[AlarmEvent] = []
-        alarms: dict[str, Shown] = {}
+        alarms: dict[str, Alarm] = {}
         for each in self._watched:
             alarm = self._alarm(known, each)
-            ahead, happened = _advance(alarm, each.series, bets, closing, now_s)
+            alarms[each.series], happened = _advance(alarm, each.series, bets, closing, now_s)
             events += happened
             if is_minute:
                 alarm.forget(now_s)
@@ -223,7 +201,6 @@ class Tick:
                 rows[f"alarm:{each.series}"] = alarm.numbers()
             if alarm.is_touched:
                 rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
-            alarms[each.series] = Shown.of(alarm, ahead, now_s)
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last)
         moves, drops = self._folding(now_s, last, is_minute=is_minute)
@@ -240,7 +217,7 @@ class Tick:
                 return None
             known.version += 1
         self._known = known
-        return Evaluation(events, alarms, known.means)
+        return Evaluation(events, alarms, known.means, now_s)
 
     def _alarm(self, known: _Known, each: Stream) -> Alarm:
         """Return an alarm, in line with the objective that holds for the service."""

@@ -7,7 +7,7 @@ floats by field.
 * `r`, `h`: means, `MEAN_S` and an hour of the time at which answers were *given*;
 * `c`: log gains of comparisons, by blocks of `MEAN_S`;
 * `p`, `q`: verdicts by what predicted them, by the hour and by the day;
-* `totals`: what counters show. It is never folded and never dropped.
+* `series`: what counters show. It is never folded and never dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ BET_S: Final = 10
 MEAN_S: Final = 300
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
-TOTALS: Final = "totals"
 
 Rows = dict[str, list[float]]
 """Vectors by field."""

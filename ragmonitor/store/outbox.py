@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ragmonitor.store.buckets import TOTALS, Increments, Rows, merge, merge_buckets
+from ragmonitor.store.buckets import Increments, merge_buckets
 from ragmonitor.store.interface import Decision, Settlement, Store, StoreUnavailableError
 
 MAX_WAITING: Final = 50_000
@@ -43,9 +43,16 @@ class Outbox:
     `begin`, `waits` and `end` may be called from another thread than the rest.
     """
 
-    def __init__(self, store: Store) -> None:
-        """Begin with nothing."""
-        self._store = store
+    def __init__(
+        self, store: Store, added: Callable[[Increments], object] = lambda _: None
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            store: Where sums are added.
+            added: Takes what was added, once it was.
+        """
+        self._store, self._added = store, added
         self._waiting: Increments = {}
         self._draws: list[Draw] = []
         self._owed: list[_Owed] = []
@@ -62,8 +69,6 @@ class Outbox:
         """Calls of `add` whose sums found no room, and batches that no store can take."""
         self.late = 0
         """Bets that came after their bucket was closed, and count in no alarm."""
-        self.totals: Rows = {}
-        """What of the process's sums has been added to totals."""
 
     # --- records of a stream --------------------------------------------------------------------
 
@@ -141,7 +146,7 @@ class Outbox:
                 self.dropped += 1
                 raise
             self.late += added.late
-            merge(self.totals, sums.get(TOTALS, {}))
+            self._added(sums)
             self._owed = self._owed[len(batch) :]
             for draw in (draw for each in batch for draw in each.draws):
                 draw.bucket = added.bucket

@@ -1,38 +1,33 @@
-"""The store of a fleet: Redis, one script for each change."""
+"""The store of a fleet: Redis, and one script for every change."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from types import EllipsisType
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.redis_client import Errors, failure, redis_client
-from ragmonitor.store import scripts
-from ragmonitor.store.buckets import BET_S, DAY_S, TOTALS, Increments, Rows, packed, unpacked
+from ragmonitor.store.buckets import DAY_S, Rows, packed, unpacked
 from ragmonitor.store.interface import (
-    MAX_ROWS,
+    RECORD,
     SCHEMA,
     SETTLED_S,
-    Added,
-    Decision,
-    Settlement,
+    Change,
+    Key,
     Store,
     StoreUnavailableError,
-    check_rows,
-    decision_of,
 )
+from ragmonitor.store.scripts import CHANGE
 
 TIMEOUT_S: Final = 1.0
 """The limit of one command."""
 DOWN_S: Final = 5.0
 """After a command that failed the next one is tried so much later."""
-TRIES: Final = 5
 SENTINEL: Final = "redis+sentinel"
 SHORT_S: Final = 2 * DAY_S
 LONG_S: Final = 90 * DAY_S
@@ -43,8 +38,7 @@ writing begins them anew."""
 class Redis(Store):
     """Sums that machines share.
 
-    All keys of a service are in one slot of a cluster, and declared. The server's clock names the
-    bucket of draws; the script refuses one that is closed.
+    All keys of a service are in one slot of a cluster, and declared. The time is the server's.
     """
 
     place = "Redis"
@@ -60,12 +54,7 @@ class Redis(Store):
         self.client = client
         self._errors = errors
         self._prefix = f"ragmonitor:{SCHEMA}:{{{service}}}:"
-        self._scripts = {
-            # Also on a server that is full: only sums that are added make room on a stream.
-            name: client.register_script("#!lua flags=allow-oom\n" + getattr(scripts, name))
-            for name in ("ADD", "COMMIT", "KEEP")
-        }
-        self._closed = -BET_S
+        self._change = client.register_script(CHANGE)
         self._down_until_s, self._why = 0.0, ""
 
     def key(self, name: str) -> str:
@@ -84,45 +73,55 @@ class Redis(Store):
             self._why = f"the Redis server of the state fails: {failure(error)}"
             raise StoreUnavailableError(self._why) from None
 
-    def _run(self, script: str, names: Iterable[str], arguments: Sequence[Any]) -> Any:
-        with self._asking():
-            keys = [self._prefix + name for name in names]
-            return self._scripts[script](keys=keys, args=list(arguments))
-
     def _ask(self, command: str, name: str, *arguments: Any) -> Any:
         with self._asking():
             return getattr(self.client, command)(self._prefix + name, *arguments)
-
-    def now(self) -> float:
-        with self._asking():
-            seconds, micros = self.client.time()
-        return float(seconds) + float(micros) / 1e6
 
     def eviction(self) -> str:
         """Return what the server does when its memory is full; empty: it does not say."""
         with self._asking():
             return str(self.client.info("memory").get("maxmemory_policy", ""))
 
-    # --- sums -----------------------------------------------------------------------------------
+    # --- what is kept ---------------------------------------------------------------------------
 
-    def add(self, increments: Increments, settlements: Sequence[Settlement] = ()) -> Added:
-        rows, ended = _packed_rows(increments), _msgpack(settlements)
-        for _ in range(TRIES):
-            bucket = max(int(self.now() // BET_S) * BET_S, self._closed + BET_S)
-            keys = ["state", "names", "records", f"b{bucket}", *increments]
-            keys += [f"record{each.id}" for each in settlements]
-            declared = _msgpack([(name, _life_s(name)) for name in keys])
-            arguments = [declared, bucket, rows, ended, int(DAY_S), SETTLED_S]
-            outcome, found = self._run("ADD", keys, arguments)
-            if outcome == 0:
-                return Added(bucket, late=int(found))
-            if outcome == 1:
-                return Added(-1, frozenset(each.decode() for each in found))
-            self._closed = int(found)
-        raise StoreUnavailableError("the clock of the Redis server stands still")
+    def peek(self, keys: Sequence[Key] = ()) -> tuple[float, list[bytes | None]]:
+        with self._asking():
+            pipeline = self.client.pipeline(transaction=False)
+            pipeline.time()
+            for kind, key in keys:
+                if kind == RECORD:
+                    pipeline.get(f"{self._prefix}record{key}")
+                else:
+                    pipeline.hget(f"{self._prefix}rows:{kind}", key)
+            (seconds, micros), *found = pipeline.execute()
+        return float(seconds) + float(micros) / 1e6, found
 
-    def decision(self, id_: str) -> Decision | None:
-        return decision_of(self._ask("get", f"record{id_}"))
+    def change(self, change: Change) -> bool:
+        names = {"names": LONG_S, "records": SHORT_S}
+        for name in (*chain(*change.moves), *change.drops, *change.increments):
+            names[name] = LONG_S if name[0] == "q" else SHORT_S
+        for (kind, key), row in {**change.expected, **change.rows}.items():
+            if kind == RECORD:
+                names[f"record{key}"] = DAY_S if row else SETTLED_S
+            else:
+                names |= {f"rows:{kind}": LONG_S, f"order:{kind}": LONG_S}
+        arguments = (
+            [*names.items()],
+            _rows(change.expected),
+            [*change.moves],
+            [*change.drops],
+            [
+                (name, field, packed(row))
+                for name, rows in change.increments.items()
+                for field, row in rows.items()
+            ],
+            _rows(change.rows),
+            [*change.acknowledged],
+            change.most,
+        )
+        with self._asking():
+            keys = [self._prefix + name for name in names]
+            return bool(self._change(keys=keys, args=[*map(_msgpack, arguments)]))
 
     def names(self, kind: str) -> list[int]:
         found = self._ask("zrangebylex", "names", f"[{kind}", f"({kind}~")
@@ -132,64 +131,10 @@ class Redis(Store):
         found = self._ask("hgetall", name)
         return {field.decode(): unpacked(row) for field, row in found.items()}
 
-    # --- the tick -------------------------------------------------------------------------------
-
-    def state(self) -> tuple[int, dict[str, Any]]:
-        version, text = self._ask("hmget", "state", "version", "document")
-        return int(version or 0), json.loads(text or b"{}")
-
-    def commit(
-        self,
-        version: int,
-        state: Mapping[str, Any],
-        *,
-        moves: Collection[tuple[str, str]] = (),
-        drops: Collection[str] = (),
-        increments: Increments | None = None,
-        rows: Mapping[str, bytes] | None = None,
-    ) -> bool:
-        added = increments or {}
-        keys = {name: name for pair in moves for name in pair}
-        keys |= {name: name for name in ("state", "names", *drops, *added)} | {"rows": "rows:tick"}
-        arguments = [
-            _msgpack([(name, _life_s(name)) for name in keys]),
-            version,
-            state.get("closed", -1),
-            json.dumps(state),
-            _msgpack(list(moves)),
-            _msgpack(list(drops)),
-            _packed_rows(added),
-            _msgpack(list((rows or {}).items())),
-        ]
-        return bool(self._run("COMMIT", keys.values(), arguments))
-
-    # --- small histories ------------------------------------------------------------------------
-
     def rows(self, kind: str) -> dict[str, bytes]:
-        with self._asking():
-            found = self.client.hgetall(f"{self._prefix}rows:{kind}")
-            order = self.client.zrange(f"{self._prefix}order:{kind}", 0, -1)
-        keys = [key for key in order if key in found] or list(found)
-        return {key.decode(): found[key] for key in keys}
-
-    def row(self, kind: str, key: str) -> bytes | None:
-        found: bytes | None = self._ask("hget", f"rows:{kind}", key)
-        return found
-
-    def keep_all(
-        self,
-        kind: str,
-        rows: Mapping[str, bytes | None],
-        *,
-        expected: bytes | EllipsisType | None = ...,
-        most: int = MAX_ROWS,
-    ) -> bool:
-        check_rows(rows)
-        packed_rows = _msgpack([(key, [] if row is None else [row]) for key, row in rows.items()])
-        is_expected = "any" if expected is ... else "none" if expected is None else "row"
-        known = expected if isinstance(expected, bytes) else b""
-        arguments = [packed_rows, is_expected, known, most, int(LONG_S)]
-        return bool(self._run("KEEP", [f"rows:{kind}", f"order:{kind}"], arguments))
+        found = self._ask("hgetall", f"rows:{kind}")
+        order = self._ask("zrange", f"order:{kind}", 0, -1)
+        return {key.decode(): found[key] for key in order if key in found}
 
     def close(self) -> None:
         with self._asking():
@@ -237,16 +182,9 @@ def connect(url: str) -> tuple[Any, Errors]:
     return client, (redis.RedisError, OSError)
 
 
-def _life_s(name: str) -> int:
-    """Return for how many seconds a key lives after its last writing."""
-    is_long = name in ("state", "names", "rows", TOTALS) or name[0] == "q"
-    return int(LONG_S if is_long else SHORT_S)
-
-
-def _packed_rows(increments: Increments) -> bytes:
-    return _msgpack(
-        [(name, f, packed(row)) for name, rows in increments.items() for f, row in rows.items()]
-    )
+def _rows(rows: Mapping[Key, bytes | None]) -> list[tuple[str, str, Sequence[bytes]]]:
+    """Return rows as the script takes them: the kind, the key, and a list that may be empty."""
+    return [(kind, key, [] if row is None else [row]) for (kind, key), row in rows.items()]
 
 
 def _msgpack(value: Any) -> bytes:

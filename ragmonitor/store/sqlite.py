@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import add
 from pathlib import Path
-from types import EllipsisType
 from typing import Any, Final
 
 from ragmonitor.runtime.guard import record_problem
-from ragmonitor.store.buckets import DAY_S, Increments, Rows, packed, place, unpacked
+from ragmonitor.store.buckets import DAY_S, Rows, packed, unpacked
 from ragmonitor.store.interface import (
-    MAX_ROWS,
+    RECORD,
     SCHEMA,
     SETTLED_S,
-    Added,
-    Decision,
-    Settlement,
+    Change,
+    Key,
     Store,
     StoreUnavailableError,
-    check_rows,
-    decision_of,
 )
 
 BUSY_S: Final = 1.0
@@ -49,12 +44,6 @@ CREATE TABLE IF NOT EXISTS rows (
   written INTEGER PRIMARY KEY, service TEXT, kind TEXT, key TEXT, row BLOB,
   UNIQUE (service, kind, key)
 );
-CREATE TABLE IF NOT EXISTS records (
-  service TEXT, id TEXT, at REAL, decision BLOB, PRIMARY KEY (service, id)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS meta (
-  service TEXT PRIMARY KEY, version INTEGER, closed INTEGER, state TEXT
-) WITHOUT ROWID;
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
 COMMIT;
@@ -70,13 +59,14 @@ _NAMES: Final = """WITH RECURSIVE next(x) AS (
   SELECT (SELECT min(name) FROM sums WHERE service = ?1 AND name > x AND name < ?3)
   FROM next WHERE x IS NOT NULL
 ) SELECT x FROM next WHERE x IS NOT NULL"""
-_COMMIT: Final = (
-    "UPDATE meta SET version = version + 1, closed = ?2, state = ?3"
-    " WHERE service = ?1 AND version = ?4"
+# Rows are ordered by their last writing, and numbered by its time in microseconds.
+_WRITE: Final = (
+    "INSERT OR REPLACE INTO rows VALUES"
+    " (max(?5, (SELECT ifnull(max(written), 0) + 1 FROM rows)), ?1, ?2, ?3, ?4)"
 )
-_KEYS: Final = "SELECT key FROM rows WHERE service = ?1 AND kind = ?2 ORDER BY written"
 _FORGET_RECORDS: Final = (
-    "DELETE FROM records WHERE service = ?1 AND at < ?2 AND (decision = x'' OR at < ?3)"
+    "DELETE FROM rows WHERE service = ?1 AND kind = 'record'"
+    " AND written < ?2 AND (row = x'' OR written < ?3)"
 )
 _FORGET_OLDEST: Final = (
     "DELETE FROM rows WHERE written IN (SELECT written FROM rows WHERE service = ?1 AND kind = ?2"
@@ -119,9 +109,6 @@ class Sqlite(Store):
         self._lock = threading.RLock()
         self._swept_s = clock()
 
-    def now(self) -> float:
-        return self._clock()
-
     # --- connection -----------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -141,11 +128,6 @@ class Sqlite(Store):
     def _ask(self, statement: str, *values: object) -> list[Any]:
         with self._opened() as db:
             return db.execute(statement, (self._service, *values)).fetchall()
-
-    def _change(self, statement: str, *values: object) -> bool:
-        """Return whether the statement changed a row."""
-        with self._opened() as db:
-            return db.execute(statement, (self._service, *values)).rowcount > 0
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -217,7 +199,6 @@ class Sqlite(Store):
         _retried(lambda: db.execute("PRAGMA journal_mode = WAL"))
         db.execute("PRAGMA synchronous = NORMAL")
         _retried(lambda: db.executescript(_SCHEMA))
-        db.execute("INSERT OR IGNORE INTO meta VALUES (?, 0, -1, '{}')", (self._service,))
 
     def close(self) -> None:
         with self._lock:
@@ -225,46 +206,43 @@ class Sqlite(Store):
                 self._db.close()
                 self._db = None
 
-    # --- sums -----------------------------------------------------------------------------------
+    # --- what is kept ---------------------------------------------------------------------------
 
-    def add(self, increments: Increments, settlements: Sequence[Settlement] = ()) -> Added:
+    def peek(self, keys: Sequence[Key] = ()) -> tuple[float, list[bytes | None]]:
+        query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
+        found = [self._ask(query, *key) for key in keys]
+        return self._clock(), [rows[0][0] if rows else None for rows in found]
+
+    def change(self, change: Change) -> bool:
         with self._transaction():
-            # A decision may still be settled; it is empty once it was.
-            refused = frozenset(
-                each.id
-                for each in settlements
-                if (row := self._record(each.id)) is not None and (each.decision or not row)
-            )
-            if refused:
-                return Added(-1, refused)
-            placed = place(increments, self.now(), self._closed())
-            self._add(placed.increments)
-            for each in settlements:
-                row = f"{placed.bucket} {each.decision}".encode() if each.decision else b""
-                insert = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)"
-                self._change(insert, each.id, self.now(), row)
-        return Added(placed.bucket, late=placed.late)
+            if self.peek([*change.expected])[1] != [*change.expected.values()]:
+                return False
+            for source, target in change.moves:
+                self._add(target, self.read(source))
+            for name in (*(source for source, _ in change.moves), *change.drops):
+                self._ask("DELETE FROM sums WHERE service = ? AND name = ?", name)
+            for name, rows in change.increments.items():
+                self._add(name, rows)
+            now_s = self._clock()
+            for (kind, key), row in change.rows.items():
+                if row is None:
+                    delete = "DELETE FROM rows WHERE service = ? AND kind = ? AND key = ?"
+                    self._ask(delete, kind, key)
+                else:
+                    self._ask(_WRITE, kind, key, row, int(now_s * 1e6))
+            # Once for a kind: it goes through as many as may stay.
+            for kind in {kind for kind, _ in change.rows if kind != RECORD}:
+                self._ask(_FORGET_OLDEST, kind, change.most)
+            if not 0 <= now_s - self._swept_s < SWEEP_EACH_S:  # it reads the whole table
+                self._swept_s = now_s
+                ends = (int((now_s - age_s) * 1e6) for age_s in (SETTLED_S, DAY_S))
+                self._ask(_FORGET_RECORDS, *ends)
+        return True
 
-    def _record(self, id_: str) -> bytes | None:
-        query = "SELECT decision FROM records WHERE service = ? AND id = ?"
-        return next((row for (row,) in self._ask(query, id_)), None)
-
-    def _add(self, increments: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    def _add(self, name: str, rows: Mapping[str, Sequence[float]]) -> None:
         with self._opened() as db:
-            db.executemany(
-                _ADD,
-                (
-                    (self._service, name, field, packed(row))
-                    for name, rows in increments.items()
-                    for field, row in rows.items()
-                ),
-            )
-
-    def _closed(self) -> int:
-        return int(self._ask("SELECT closed FROM meta WHERE service = ?")[0][0])
-
-    def decision(self, id_: str) -> Decision | None:
-        return decision_of(self._record(id_))
+            values = [(self._service, name, field, packed(row)) for field, row in rows.items()]
+            db.executemany(_ADD, values)
 
     def names(self, kind: str) -> list[int]:
         found = [name for (name,) in self._ask(_NAMES, kind, f"{kind}~")]
@@ -274,70 +252,9 @@ class Sqlite(Store):
         rows = self._ask("SELECT field, row FROM sums WHERE service = ? AND name = ?", name)
         return {field: unpacked(row) for field, row in rows}
 
-    # --- the tick -------------------------------------------------------------------------------
-
-    def state(self) -> tuple[int, dict[str, Any]]:
-        [(version, text)] = self._ask("SELECT version, state FROM meta WHERE service = ?")
-        return version, json.loads(text)
-
-    def commit(
-        self,
-        version: int,
-        state: Mapping[str, Any],
-        *,
-        moves: Collection[tuple[str, str]] = (),
-        drops: Collection[str] = (),
-        increments: Increments | None = None,
-        rows: Mapping[str, bytes] | None = None,
-    ) -> bool:
-        with self._transaction():
-            if not self._change(_COMMIT, state.get("closed", -1), json.dumps(state), version):
-                return False
-            for source, target in moves:
-                self._add({target: self.read(source)})
-            for name in (*(source for source, _ in moves), *drops):
-                self._change("DELETE FROM sums WHERE service = ? AND name = ?", name)
-            self._add(increments or {})
-            for key, row in (rows or {}).items():
-                self._write("tick", key, row)
-            now_s = self.now()
-            if not 0 <= now_s - self._swept_s < SWEEP_EACH_S:  # it reads the whole table
-                self._swept_s = now_s
-                self._change(_FORGET_RECORDS, now_s - SETTLED_S, now_s - DAY_S)
-        return True
-
-    # --- small histories ------------------------------------------------------------------------
-
     def rows(self, kind: str) -> dict[str, bytes]:
-        return dict(self._ask(_KEYS.replace("SELECT key", "SELECT key, row"), kind))
-
-    def row(self, kind: str, key: str) -> bytes | None:
-        query = "SELECT row FROM rows WHERE service = ? AND kind = ? AND key = ?"
-        return next((row for (row,) in self._ask(query, kind, key)), None)
-
-    def keep_all(
-        self,
-        kind: str,
-        rows: Mapping[str, bytes | None],
-        *,
-        expected: bytes | EllipsisType | None = ...,
-        most: int = MAX_ROWS,
-    ) -> bool:
-        check_rows(rows)
-        with self._transaction():
-            if expected is not ... and any(self.row(kind, key) != expected for key in rows):
-                return False
-            for key, row in rows.items():
-                self._write(kind, key, row)
-            self._change(_FORGET_OLDEST, kind, most)  # once: it goes through as many as may stay
-        return True
-
-    def _write(self, kind: str, key: str, row: bytes | None) -> None:
-        if row is None:
-            self._change("DELETE FROM rows WHERE service = ? AND kind = ? AND key = ?", kind, key)
-        else:  # with a new number: rows are ordered by their last writing
-            insert = "INSERT OR REPLACE INTO rows (service, kind, key, row) VALUES (?, ?, ?, ?)"
-            self._change(insert, kind, key, row)
+        query = "SELECT key, row FROM rows WHERE service = ? AND kind = ? ORDER BY written"
+        return dict(self._ask(query, kind))
 
 
 class Memory(Sqlite):

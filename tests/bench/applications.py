@@ -4,13 +4,10 @@ A retriever gives five chunks of about 800 characters (220 in Chinese), a prompt
 model answers with 100 words (as one text, or in 100 pieces), and a parser reads it. Nothing waits,
 so all the time there is goes to the framework and to what is measured.
 
-What is said is ordinary English, or what the environment's `BENCH_TEXT` names: `english` and
-`chinese` (invented, in `texts/`: of six sentences of the answer four stand in the chunks, one
-contradicts them, one is in none), or `numbers`, a hundred words that each end in another number.
-That is the dearest to read, since each number is looked for in the chunks.
-
-No two requests retrieve the same texts: each chunk begins with a number of its own. With the
-environment's `BENCH_CHUNKS=same` all retrieve the same five, as where few documents answer most.
+What is said is what the environment's `BENCH_TEXT` names, one of `TEXTS`. Texts are invented, in
+`texts/`: of six sentences of the answer four stand in the chunks, one contradicts them, one is in
+none. But with `recurring` no two requests retrieve the same texts: each chunk begins with a number
+of its own.
 """
 
 from __future__ import annotations
@@ -24,19 +21,20 @@ from typing import Any
 
 AT_ONCE = 50
 FRAMEWORKS = ("langchain", "llama_index")
-_NUMBERS = (
-    "How tall is the tower, and how old?",
-    *(f"chunk {n} says " + "that the tower is tall and old. " * 25 for n in range(5)),
-    "".join(f"word{n} " for n in range(100)),
-)
+TEXTS = {
+    "english": "five chunks",
+    "chinese": "five chunks",
+    "recurring": "the same five in each request, as where few documents answer most",
+    "records": "five chunks, one of them a JSON object",
+    "many": "fifty chunks",
+    "long": "an answer of 6,000 characters",
+}
 
 
-def _texts(name: str) -> tuple[str, ...]:
+def _texts(name: str) -> list[str]:
     """Return a question, five chunks and an answer."""
-    if name == "numbers":
-        return _NUMBERS
-    text = Path(__file__).with_name("texts").joinpath(f"{name}.txt").read_text("utf-8")
-    return tuple(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    file = Path(__file__).with_name("texts").joinpath(f"{name}.txt")
+    return [" ".join(paragraph.split()) for paragraph in file.read_text("utf-8").split("\n\n")]
 
 
 def _pieces(text: str, size: int = 100) -> list[str]:
@@ -44,15 +42,34 @@ def _pieces(text: str, size: int = 100) -> list[str]:
     return [text[n * len(text) // size : (n + 1) * len(text) // size] for n in range(size)]
 
 
-QUERY, *CHUNKS, ANSWER = _texts(os.environ.get("BENCH_TEXT", "english"))
+def _lengthened(answer: str, chunks: list[str]) -> str:
+    """Return an answer with the chunks' sentences behind it, no two alike."""
+    said = [each for chunk in chunks for each in chunk.split(". ")]
+    longer = answer + " " + ". ".join([*said, *(f"Moreover, {each}" for each in said)])
+    return longer[:6_000]
+
+
+TEXT = os.environ.get("BENCH_TEXT", "english")
+QUERY, *CHUNKS, ANSWER = _texts("chinese" if TEXT == "chinese" else "english")
+if TEXT == "long":
+    ANSWER = _lengthened(ANSWER, CHUNKS)
 PIECES = _pieces(ANSWER)
-_IS_FRESH = os.environ.get("BENCH_CHUNKS", "fresh") == "fresh"
+_RECORD = (
+    '{"id": %d, "name": "Halden Tower", "city": "Orsa", "height_m": 148, "opened": "1998-05-12", '
+    '"tickets": {"adult": 18, "child": 9, "family": 42}, "lifts": 2, "restaurant": true, '
+    '"hours": {"Mon-Fri": "10:00-18:00", "Sat-Sun": "9:00-20:00"}, "closed": "24 December"}'
+)
 _serial = count()
 
 
 def retrieved() -> list[str]:
-    """Return the five chunks of one request."""
-    return [f"{next(_serial)}. {chunk}" for chunk in CHUNKS] if _IS_FRESH else CHUNKS
+    """Return the chunks of one request."""
+    if TEXT == "recurring":
+        return CHUNKS
+    chunks = [f"{next(_serial)}. {chunk}" for chunk in CHUNKS * (10 if TEXT == "many" else 1)]
+    if TEXT == "records":
+        chunks[-1] = _RECORD % next(_serial)
+    return chunks
 
 
 Run = Callable[[int], None]

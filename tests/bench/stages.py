@@ -2,9 +2,10 @@
 
     python tests/bench/stages.py [--answers 600]
 
-The worker's thread is profiled by its own CPU time while it scores, estimates and emits answers of
-690 characters over five chunks, 4,000 characters together. A profile makes short functions dearer
-than they are: read the shares, not the sum. `request_path.py` has the CPU of all of it.
+One half of the answers tells how much CPU the worker's thread takes for each; the other half is
+profiled by the thread's own CPU time, which tells the shares: a profile makes short functions
+dearer than they are. An answer has 570 characters over five chunks, 3,700 characters together, or
+what `BENCH_TEXT` names (see `applications.py`). `request_path.py` has the CPU of all of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pstats
 import time
 from typing import Any
 
-from applications import ANSWER, CHUNKS, QUERY
+from applications import ANSWER, QUERY, retrieved
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -25,10 +26,12 @@ from ragmonitor import Monitor
 from ragmonitor.pipeline.pipeline import Pipeline
 
 STAGES = {
-    "reading by the built-in judge": ("judging.py", "read_now"),
+    "reading by the built-in judge": ("builtin/__init__.py", "read"),
+    "evaluators": ("judging.py", "found"),
     "spans": ("otel.py", "emit"),
-    "record and redaction": ("answer_handling.py", "_captured"),
-    "statistics": ("answer_handling.py", "_complete"),
+    "record and redaction": ("pipeline.py", "_captured"),
+    "page and incidents": ("exports.py", "export"),
+    "statistics": ("pipeline.py", "_complete"),
     "what is kept every two seconds": ("pipeline.py", "_tick"),
     "all": ("pipeline.py", "_work"),
 }
@@ -44,21 +47,30 @@ def main() -> None:
     trace.set_tracer_provider(provider)
     profile = cProfile.Profile(time.thread_time)
     work = Pipeline._work
+    seconds = 0.0
+    is_profiled = False
 
-    def profiled(worker: Pipeline) -> bool:
-        profile.enable()
+    def measured(worker: Pipeline) -> bool:
+        nonlocal seconds
+        if is_profiled:
+            profile.enable()
+        began = time.thread_time()
         try:
             return work(worker)
         finally:
+            seconds = time.thread_time() - began
             profile.disable()
 
-    Pipeline._work = profiled  # type: ignore[method-assign]
-    with Monitor(service="bench", server=False, worker="thread") as monitor:
-        for _ in range(answers):
-            with monitor.interaction(query=QUERY) as interaction:
-                interaction.retrieved(CHUNKS)
-                interaction.answered(ANSWER)
-        monitor.flush(600)
+    Pipeline._work = measured  # type: ignore[method-assign]
+    for is_profiled in (False, True):
+        if is_profiled:
+            per_answer = seconds / answers
+        with Monitor(service="bench", server=False, worker="thread", content="all") as monitor:
+            for _ in range(answers):
+                with monitor.interaction(query=QUERY) as interaction:
+                    interaction.retrieved(retrieved())
+                    interaction.answered(ANSWER)
+            monitor.flush(600)
     stats: dict[tuple[str, int, str], Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     spent = {
         stage: sum(
@@ -68,9 +80,10 @@ def main() -> None:
         )
         for stage, (file, name) in STAGES.items()
     }
-    print("| stage | share |\n|---|---|")
-    for stage, seconds in spent.items():
-        print(f"| {stage} | {seconds / spent['all']:.0%} |")
+    print("| stage | share | µs for each answer |\n|---|---|---|")
+    for stage, of_it in spent.items():
+        share = of_it / spent["all"]
+        print(f"| {stage} | {share:.0%} | {share * per_answer * 1e6:,.0f} |")
 
 
 if __name__ == "__main__":

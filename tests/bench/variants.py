@@ -13,11 +13,12 @@ import gc
 import json
 import logging
 import multiprocessing
+import os
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from typing import Any
 
-from applications import ANSWER, CHUNKS, QUERY, Run, each, is_many, modes
+from applications import ANSWER, CHUNKS, Run, is_many, modes
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -41,9 +42,7 @@ PEERS = {
     },
 }
 """Distributions, by name and framework; group `peers` of pyproject.toml has them all."""
-NOTHING, SPANS, OURS = "do-nothing handler", "bare spans", "ragmonitor"
-APART = "ragmonitor, in a process"
-"""`OURS` is on a thread, which can be held while requests are measured."""
+NOTHING, OURS = "do-nothing handler", "ragmonitor"
 IN_FLIGHT_S = 300.0
 
 
@@ -132,21 +131,6 @@ def _holds(text: str, part: str) -> bool:
     return part.strip() in text or json.dumps(part.strip())[1:-1] in text
 
 
-def bare_spans(_query: str) -> None:
-    """Three spans as a careful hand would write them."""
-    tracer = trace.get_tracer("bare")
-    with tracer.start_as_current_span("rag") as root:
-        root.set_attribute("input.value", QUERY)
-        with tracer.start_as_current_span("retrieval") as retrieval:
-            for n, chunk in enumerate(CHUNKS):
-                retrieval.set_attribute(f"retrieval.documents.{n}.document.id", str(n))
-                retrieval.set_attribute(f"retrieval.documents.{n}.document.content", chunk)
-        with tracer.start_as_current_span("chat") as chat:
-            chat.set_attribute("gen_ai.request.model", "fixed")
-            chat.set_attribute("output.value", ANSWER)
-        root.set_attribute("output.value", ANSWER)
-
-
 # --- watchers ------------------------------------------------------------------------------------
 
 
@@ -193,10 +177,6 @@ class Watcher:
     def off(self) -> None: ...
 
     def flush(self) -> None: ...
-
-    def elsewhere_s(self) -> float:
-        """Return the CPU seconds of another process of the watcher's."""
-        return 0.0
 
     def close(self) -> None: ...
 
@@ -267,18 +247,14 @@ def _nothing_llama() -> Iterator[None]:
 
 
 class Ours(Watcher):
-    """Ragmonitor, with traces to the same provider; on a thread its worker can be held."""
+    """Ragmonitor on a thread that can be held, with traces to the same provider."""
 
-    def __init__(self, framework: str, *, apart: bool = False) -> None:
+    def __init__(self, framework: str) -> None:
         from ragmonitor import Monitor
 
-        self.gate = None if apart else Gate()
+        self.gate = Gate()
         self.monitor = Monitor(
-            service="bench",
-            server=False,
-            content="all",
-            worker="process" if apart else "thread",
-            exporters=[] if self.gate is None else [self.gate],
+            service="bench", server=False, content="all", worker="thread", exporters=[self.gate]
         )
         if framework == "langchain":
             import ragmonitor_langchain as integration
@@ -295,13 +271,6 @@ class Ours(Watcher):
     def flush(self) -> None:
         if not self.monitor.flush(IN_FLIGHT_S):
             sys.exit("the worker did not finish")
-
-    def elsewhere_s(self) -> float:
-        line = getattr(self.monitor._back, "_line", None)
-        if line is None or line.child is None:
-            return 0.0
-        # Linux: the clock of another process's CPU time, as of `clock_getcpuclockid`.
-        return time.clock_gettime((~line.child.pid << 3) | 2)
 
     def close(self) -> None:
         self.monitor.close()
@@ -370,8 +339,6 @@ class Block:
     """With it, on the threads that requests run on."""
     total: float
     """With it, on all threads, until everything that was seen has been processed."""
-    spans: float
-    """Of three bare spans, beside a request."""
 
 
 class Bench:
@@ -384,11 +351,10 @@ class Bench:
         self._provider.add_span_processor(BatchSpanProcessor(Dropping()))
         trace.set_tracer_provider(self._provider)
         self._modes = modes(framework)
-        self._bare = each(bare_spans)
         if variant == NOTHING:
             self._watcher: Watcher = Nothing(framework)
-        elif variant in {OURS, APART}:
-            self._watcher = Ours(framework, apart=variant == APART)
+        elif variant == OURS:
+            self._watcher = Ours(framework)
         else:
             self._watcher = Peer(variant, framework, self._provider)
 
@@ -413,15 +379,13 @@ class Bench:
         gc.collect()
         gc.disable()
         try:
-            self._bare(3)
-            spans = measured(self._bare, requests)[0]
             off = self._off(run, requests, mode) if off_first else 0.0
             on, total = self._on(run, requests, mode)
             if not off_first:
                 off = self._off(run, requests, mode)
         finally:
             gc.enable()
-        return Block(off=off, on=on, total=total, spans=spans)
+        return Block(off=off, on=on, total=total)
 
     def _off(self, run: Run, requests: int, mode: str) -> float:
         before = self._counting.started
@@ -445,49 +409,16 @@ class Bench:
         run(warm_up)
         if gate is None:
             self._flush()
-        elsewhere_s = watcher.elsewhere_s()
         on, everything = measured(run, requests)
         began = time.process_time()
         if gate is not None:
             gate.let_go()
         self._flush()
-        elsewhere_s = watcher.elsewhere_s() - elsewhere_s
-        behind = (time.process_time() - began + elsewhere_s) * 1e6
+        behind = (time.process_time() - began) * 1e6
         # While the worker was held, the first ones waited as well, and are processed only now.
         processed = requests if gate is None else warm_up + requests
         watcher.off()
         return on, everything + behind / processed
-
-    def idle_wake(self) -> float:
-        """Return what an interaction pays more if ragmonitor's worker sleeps, in CPU µs."""
-        from ragmonitor import Chunk, Interaction
-
-        watcher = self._watcher
-        if not isinstance(watcher, Ours) or watcher.gate is None:
-            return 0.0
-        monitor = watcher.monitor
-        interaction = Interaction(
-            id="1", query=QUERY, chunks=(Chunk(text=CHUNKS[0]),), answer=ANSWER,
-            framework="python", started_ns=0, ended_ns=0,
-        )  # fmt: skip
-
-        def paid() -> float:
-            time.sleep(0.03)  # the worker has nothing left to do; and both begin as cold
-            began = time.thread_time_ns()
-            monitor.observe(interaction)
-            return (time.thread_time_ns() - began) / 1e3
-
-        asleep = []
-        for _ in range(40):
-            self._flush()
-            asleep.append(paid())
-        watcher.gate.shut()
-        monitor.observe(interaction)
-        watcher.gate.wait_until_held()
-        awake = [paid() for _ in range(40)]
-        watcher.gate.let_go()
-        self._flush()
-        return sorted(asleep)[10] - sorted(awake)[10]
 
     def _flush(self) -> None:
         self._watcher.flush()
@@ -539,8 +470,9 @@ def _serve(pipe: Connection, framework: str, variant: str) -> None:
 class Station:
     """A child process with one application and one watcher, seen from the parent."""
 
-    def __init__(self, framework: str, variant: str) -> None:
+    def __init__(self, framework: str, variant: str, text: str) -> None:
         self.variant = variant
+        os.environ["BENCH_TEXT"] = text
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
@@ -562,19 +494,21 @@ class Station:
         self._process.join(30)
 
 
-def stations(framework: str, *, peers: bool = True) -> tuple[list[Station], list[str]]:
+def stations(
+    framework: str, variants: Sequence[str] = (NOTHING, OURS, *PEERS), text: str = "english"
+) -> tuple[list[Station], list[str]]:
     """Return a station for each variant that can be had, and notes on the peers."""
-    found = [Station(framework, each) for each in (NOTHING, OURS, APART)]
+    found: list[Station] = []
     notes = []
-    for peer in PEERS if peers else ():
-        known = peer_version(peer, framework)
-        if known is None:
-            notes.append(f"{peer} left out: {PEERS[peer][framework]} is not installed")
+    for variant in variants:
+        package = PEERS[variant][framework] if variant in PEERS else "ragmonitor"
+        known = peer_version(variant, framework) if variant in PEERS else version("ragmonitor")
+        station = Station(framework, variant, text) if known else None
+        if station is None or station.missing:
+            why = station.missing if station else "not installed"
+            notes.append(f"{variant} left out: {package} {known or ''}: {why}")
             continue
-        station = Station(framework, peer)
-        if station.missing:
-            notes.append(f"{peer} left out: {PEERS[peer][framework]} {known}: {station.missing}")
-        else:
-            found.append(station)
-            notes.append(f"{peer}: {PEERS[peer][framework]} {known}")
+        found.append(station)
+        if variant in PEERS:
+            notes.append(f"{variant}: {package} {known}")
     return found, notes

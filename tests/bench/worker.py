@@ -1,8 +1,10 @@
-"""What a worker costs beside an application, and whether it ever leaves anything behind.
+"""What a monitor adds to an application, what a worker costs, and what either leaves behind.
 
     python tests/bench/worker.py [--starts 50]
 
-Printed are the memory of a worker that has scored answers, how long a monitor takes to close that
+Printed are the CPU time of the first `Monitor()` with its imports, where LangChain and
+OpenTelemetry are imported already; the memory that this and 300 answers scored on a thread add; the
+memory of a worker that has scored answers; how long a monitor takes to close that
 has 200 answers waiting, and what is there after so many starts, every other one of them killed:
 processes and open descriptors. `under_load.py` has the closed loop and the stalls of streams.
 """
@@ -10,35 +12,53 @@ processes and open descriptors. `under_load.py` has the closed loop and the stal
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import signal
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from applications import ANSWER, CHUNKS, QUERY
 
-from ragmonitor import Monitor
-
 EXIT_S = 5.0
 
 
-def opened() -> Monitor:
+def added() -> str:
+    """Return what a monitor on a thread adds to an application; for a process of its own."""
+    import_module("langchain_core.runnables")
+    import_module("opentelemetry.sdk.trace")
+    before, began_s = megabytes(os.getpid()), time.process_time()
+    monitor = import_module("ragmonitor").Monitor("bench", worker="thread")
+    spent_ms, alone = (time.process_time() - began_s) * 1e3, megabytes(os.getpid())
+    for _ in range(300):
+        answer(monitor)
+    monitor.flush(60)
+    scored = megabytes(os.getpid())
+    monitor.close(EXIT_S)
+    return (
+        f"Monitor(): {spent_ms:.0f} ms of CPU, {alone - before:.0f} MB; "
+        f"with 300 answers {scored - before:.0f} MB"
+    )
+
+
+def opened() -> Any:
     """Return a monitor whose worker has scored an answer."""
-    monitor = Monitor("bench", server=False, worker="process")
+    monitor = import_module("ragmonitor").Monitor("bench", server=False, worker="process")
     answer(monitor)
     monitor.flush(60)
     return monitor
 
 
-def answer(monitor: Monitor) -> None:
+def answer(monitor: Any) -> None:
     """Hand over one answer."""
     with monitor.interaction(query=QUERY) as interaction:
         interaction.retrieved(CHUNKS)
         interaction.answered(ANSWER)
 
 
-def process_of(monitor: Monitor) -> int:
+def process_of(monitor: Any) -> int:
     """Return the process id of its worker."""
     back: Any = monitor._back
     return int(back._line.child.pid)
@@ -60,6 +80,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--starts", type=int, default=50)
     starts = options.parse_args().starts
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.apply(added))
     monitor = opened()
     print(f"memory of a worker: {megabytes(process_of(monitor)):.0f} MB")
     for _ in range(200):

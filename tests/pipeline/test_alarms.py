@@ -12,7 +12,9 @@ import pytest
 from ragmonitor import ExportSettings, Monitor, ServerSettings
 from ragmonitor.records import AlarmEvent, Cause
 from ragmonitor.runtime.errors import JudgeError, SettingsError
-from ragmonitor.store import TOTALS, store_at
+from ragmonitor.stats.sums import JUDGED
+from ragmonitor.stats.tick import Tick
+from ragmonitor.store import store_at
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
 from tests.support.settings import merged
@@ -188,5 +190,4 @@ def test_a_crash_loop_loses_hardly_a_verdict(tmp_path):
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
-    _, _, judged, *_ = store_at(tmp_path, "test").read(TOTALS)["refusal"]
-    assert judged == 60
+    assert Tick(store_at(tmp_path, "test")).sums(0.0)["refusal"][JUDGED] == 60

@@ -21,7 +21,7 @@ from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Interaction
 from ragmonitor.runtime.wire import encode
 from ragmonitor.stats.sums import EXPECTED, EXPECTED2, SPREAD
-from ragmonitor.store import TOTALS, Redis, Rows, Store, merge
+from ragmonitor.store import Redis, Rows, Store, merge
 from ragmonitor.store.redis import connect
 from tests.support.fleet_worker import settings_of
 from tests.support.in_memory_stream import InMemoryStream
@@ -108,7 +108,7 @@ def answers(count: int) -> list[Interaction]:
 
 
 def sums(store: Store) -> Rows:
-    """Return the sums of means, all buckets together, and what the counters show.
+    """Return the sums of means, all buckets together.
 
     Without slices: each process looks at some answers before it has a value name one.
     """
@@ -119,9 +119,6 @@ def sums(store: Store) -> Rows:
     for row in found.values():
         for place in LEARNED:
             row[place] = 0.0
-    totals = store.read(TOTALS)
-    for series, (answers_, uncovered, judged, up, down, *_) in totals.items():
-        found[f"totals of {series}"] = [answers_, uncovered, judged, up - down]
     return {series: row for series, row in found.items() if "|" not in series}
 
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from ragmonitor import Budget, Monitor
 from ragmonitor.capture.probe_mark import ProbeMiddleware, current_mark, marked
-from ragmonitor.goldens import Golden, ReferenceChunk
+from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.records import Interaction, JudgeUsage, Probe
 from ragmonitor.semconv import metrics
 from ragmonitor.testing import ListExporter, ScriptedJudge

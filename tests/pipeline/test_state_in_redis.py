@@ -7,7 +7,9 @@ import time
 import pytest
 
 from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
-from ragmonitor.store import TOTALS, store_at
+from ragmonitor.stats.sums import ANSWERS
+from ragmonitor.stats.tick import Tick
+from ragmonitor.store import store_at
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis
@@ -146,8 +148,8 @@ def test_a_server_that_comes_later_gets_what_waited(tmp_path):
         assert total(monitor.registry, "ragmonitor_store_up") == 0
         with running_redis(tmp_path, password=PASSWORD, port=port):
             until("it is up", lambda: total(monitor.registry, "ragmonitor_store_up") == 1)
-            answers, *_ = store_at(place, "late").read(TOTALS)["builtin::refusal"]
-    assert answers == 5
+            sums = Tick(store_at(place, "late")).sums(0.0)
+    assert sums["builtin::refusal"][ANSWERS] == 5
 
 
 def test_feedback_finds_the_answer_of_another_replica(redis):

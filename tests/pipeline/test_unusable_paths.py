@@ -68,9 +68,8 @@ def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, options
         "UPDATE sums SET row = x'000000000000f87f' || x'000000000080c3c0'",
         "UPDATE sums SET row = x'0102'",
         "UPDATE rows SET row = x'5b5d'",
-        "UPDATE meta SET state = '[]'",
     ],
-    ids=["1e308", "NaN", "bytes", "rows", "meta"],
+    ids=["1e308", "NaN", "bytes", "rows"],
 )
 def test_a_spoiled_number_in_the_state_stops_no_scoring(caplog, tmp_path, change):
     """The application starts, every answer has its report, and each fault is one warning."""

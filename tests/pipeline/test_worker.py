@@ -25,7 +25,7 @@ from ragmonitor.pipeline import sender as back_sender
 from ragmonitor.pipeline import worker_sender
 from ragmonitor.pipeline.carried_settings import described, restored
 from ragmonitor.pipeline.channel import Channel, ChannelError
-from ragmonitor.pipeline.worker_sender import Line, WorkerSender
+from ragmonitor.pipeline.worker_sender import WorkerSender
 from ragmonitor.runtime import wire
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
@@ -349,12 +349,12 @@ class Fault(BaseException):
 STEPS: dict[str, tuple[object, str]] = {
     "started": (worker_sender, "line_to_child"),
     "described": (worker_sender, "described"),
-    "listening": (Line, "listen"),
+    "listening": (Channel, "listen"),
     "made sound": (back_sender, "sound"),
     "encoded": (wire, "encode"),
     "room": (WorkerSender, "_has_room"),
     "put": (WorkerSender, "_send"),
-    "sent": (Channel, "send"),
+    "sent": (Channel, "tell"),
     "counted": (WorkerSender, "_tick"),
     "requested": (WorkerSender, "_carry_out"),
     "polled": (Monitor, "_poll"),
@@ -430,7 +430,7 @@ def test_bytes_that_are_no_frame_end_a_connection_and_no_more() -> None:
             ours.sendall(data)
             ours.shutdown(socket.SHUT_WR)
             channel = Channel(theirs)
-            assert not [*channel.frames()]
+            channel.listen(pytest.fail)
             assert not channel.is_open
 
 

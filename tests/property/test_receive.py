@@ -116,13 +116,11 @@ def open_traces(clock: ManualClock) -> OpenTraces:
 def read(traces: OpenTraces) -> list[Interaction | None]:
     """Return what the traces that are due hold, as the receiver does it."""
     found = []
-    for trace_id, trace in traces.due(at_end=True):
-        finished = assembled(
-            trace.spans.values(),
-            is_retrieval_tool=lambda _: True,
-        )
+    for trace_id in traces.due(at_end=True):
+        trace = traces.pop(trace_id)
+        assert trace is not None
+        finished = assembled(trace.spans.values(), is_retrieval_tool=lambda _: True)
         found += [each.interaction() for each in finished if each.framework]
-        assert traces.release(trace_id, trace, len(trace.spans))
     return found
 
 

@@ -44,7 +44,6 @@ def filled(text: Any) -> PrometheusExporter:
     built = PrometheusExporter(Settings.load(service=encodable(text()) or "x", server=False))
     built.interaction(text(), text())
     built.dropped(text())
-    built.breaker(text(), "open")
     scored = Scored(evaluator=text(), judge=judge, score=0.5)
     read = replace(
         report(judge),

@@ -20,9 +20,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from ragmonitor.capture.span_readers.dialects import DIALECTS
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.steps import Step
+from ragmonitor.capture.span_readers.steps import fill, step_of
 from ragmonitor.export import FeedbackIntake
 from ragmonitor.export.endpoint import Endpoint
 from ragmonitor.export.langfuse import Langfuse
@@ -107,18 +106,18 @@ def _langfuse_reply(data: bytes) -> None:
 
 def _span(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    for dialect in DIALECTS:
-        for kind in ("", "CHAIN", "RETRIEVER", "LLM", "workflow"):
-            kinds = {"openinference.span.kind": kind, "traceloop.span.kind": kind}
+    marks = ("openinference.span.kind", "traceloop.span.kind", "gen_ai.operation.name")
+    for mark in marks:
+        for kind in ("", "CHAIN", "RETRIEVER", "LLM", "workflow", "chat", "retrieval"):
             span = SpanRecord(
                 span_id="0" * 16,
                 name="x",
-                scope="openinference.instrumentation.x",
-                attributes=dict.fromkeys(ATTRIBUTES, text) | kinds,
+                scope="x",
+                attributes=dict.fromkeys(ATTRIBUTES, text) | {mark: kind},
                 started_ns=0,
                 ended_ns=1,
             )
-            dialect.fill(Step(span=span, dialect=dialect, role=dialect.role(span), name=""))
+            fill(step_of(span))
 
 
 # --- files

@@ -16,7 +16,6 @@ from ragmonitor.records import (
     Assessment,
     Chunk,
     Estimate,
-    Example,
     Interaction,
     JudgeIdentity,
     Report,
@@ -95,8 +94,8 @@ def document(name: str = "handbook.md") -> NamedPart:
     return NamedPart(kind="document", name=name)
 
 
-def example(number: int = 1, *, text: str = SENTENCE, badness: float = 1.0) -> Example:
-    """Return a bad answer of one contradicted sentence."""
+def report(number: int = 1, *, text: str = SENTENCE) -> Report:
+    """Return the judge's report on a bad answer of one contradicted sentence."""
     interaction = Interaction(
         id=f"i-{number}",
         query=QUESTION if number == 1 else f"{QUESTION} ({number})",
@@ -123,24 +122,12 @@ def example(number: int = 1, *, text: str = SENTENCE, badness: float = 1.0) -> E
         evasive=False,
         chunk_relevance=(1.0,),
     )
-    return Example(
-        interaction=interaction,
-        assessment=assessment,
-        badness=badness,
-        at_s=START_S + number,
-        target=SpanReference(trace_id=TRACE, span_id="cd" * 8),
-    )
-
-
-def report(number: int = 1, **changes: Any) -> Report:
-    """Return the judge's report on such an answer."""
-    found = example(number, **changes)
     return Report(
-        interaction=found.interaction,
+        interaction=interaction,
         judge=JUDGE,
         evaluations=(),
-        assessment=found.assessment,
-        target=found.target,
+        assessment=assessment,
+        target=SpanReference(trace_id=TRACE, span_id="cd" * 8),
     )
 
 
@@ -207,8 +194,10 @@ class Scene:
         )
         self.keeper.explain = explain
 
-    def alarm(self, event: AlarmEvent) -> None:
-        """Announce an alarm, and show the numbers of then."""
+    def alarm(self, event: AlarmEvent, *bad: Report) -> None:
+        """Announce an alarm after some bad answers, and show the numbers of then."""
+        for each in bad:
+            self.keeper.export(each)
         key = event.signal, event.judge
         self.on.pop(key, None)
         if event.raised:
@@ -222,6 +211,7 @@ class Scene:
                 rising_since_s=event.since_s,
                 span=event.span,
                 objective=event.objective,
+                higher_is_better=event.higher_is_better,
                 detail=event.detail,
             )
         self.keeper.alarm(event)
@@ -242,6 +232,5 @@ class Scene:
 def described(*parts: NamedPart, **options: Any) -> Incident:
     """Return an incident with a cause, two bad answers and everything else."""
     scene = Scene(Explained(*(parts or (document(),)), **options))
-    event = replace(raised(), examples=(example(1), example(2)))
-    scene.alarm(event)
+    scene.alarm(raised(), report(1), report(2))
     return scene.incident

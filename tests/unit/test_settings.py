@@ -233,7 +233,7 @@ def test_monitor_s_keywords_are_the_settings():
 def test_every_option_says_what_it_is():
     """In sentences; docs/settings.md prints them."""
     for option in OPTIONS:
-        assert option.field.description.endswith((".", ")")), option.name
+        assert option.description.endswith((".", ")")), option.name
 
 
 def test_redaction_is_switched_off_by_a_word_in_a_variable(monkeypatch):

@@ -50,9 +50,10 @@ def per_minute(series: str, by: str, selector: str) -> str:
     return f"60 * sum by ({by}) (rate({series}{{{selector}}}{RATE}))"
 
 
-def alone(expr: str) -> Query:
-    """Return an expression of one series for each service."""
-    return expr, "{{service}}"
+def of(expr: str, what: str = "", chinese: str = "") -> Query:
+    """Return an expression whose series are named after their service, and what they show."""
+    head = "{{service}} · " if what else "{{service}}"
+    return expr, Words(f"{head}{what}", f"{head}{chinese or what}")
 
 
 # --- panels of one kind ---------------------------------------------------------------------------
@@ -71,14 +72,7 @@ LEADS_ON = [
 
 
 def band(
-    title: Words,
-    description: str,
-    chinese: str,
-    *,
-    series: str,
-    signal: str,
-    color: str,
-    width: int = 12,
+    title: Words, description: str, chinese: str, signal: str, *, color: str, width: int = 12
 ) -> Json:
     """Return the panel of one estimate in its interval, and of its alarm's limit.
 
@@ -86,27 +80,25 @@ def band(
         title: The question that it answers.
         description: What to do about it.
         chinese: The same in Chinese.
-        series: The mean's name; `_lower` and `_upper` follow from it.
-        signal: What the alarm calls it. An evaluator's name, where the series has that label.
+        signal: What the alarm calls it: a rate, or an evaluator.
         color: Of the line and its band.
         width: Of the panel.
     """
-    root = series.removesuffix("_mean")
-    selector = WINDOWED if root == series else f'{WINDOWED}, evaluator="{signal}"'
+    selector = WINDOWED
+    mean = root = f"ragmonitor_{signal}_rate"
+    if signal not in ("hallucination", "refusal"):
+        mean, root = "ragmonitor_score_mean", "ragmonitor_score"
+        selector += f', evaluator="{signal}"'
     lower = Words("interval, lower end", "区间下限")
     own = {"mode": "fixed", "fixedColor": color}
     hidden = {"legend": True, "tooltip": False, "viz": False}
     edge = {"color": own, "custom_lineWidth": 0, "custom_hideFrom": hidden}
-    filled = {"custom_fillBelowTo": lower, "custom_fillOpacity": 18}
-    limit = {
-        "color": {"mode": "fixed", "fixedColor": RED},
-        "custom_lineStyle": {"fill": "dash", "dash": [6, 4]},
-    }
+    dashed = {"fill": "dash", "dash": [6, 4]}
     return lines(
         title,
         description,
         chinese,
-        (shown(series, selector), Words("estimate", "估计值")),
+        (shown(mean, selector), Words("estimate", "估计值")),
         (shown(f"{root}_lower", selector), lower),
         (shown(f"{root}_upper", selector), Words("interval, upper end", "区间上限")),
         (
@@ -114,10 +106,10 @@ def band(
             Words("limit", "容忍上限"),
         ),
         overrides=[
-            override("byFrameRefID", "A", color=own, custom_lineWidth=2),
-            override("byFrameRefID", "B", **edge),
-            override("byFrameRefID", "C", **edge, **filled),
-            override("byFrameRefID", "D", **limit),
+            override("A", color=own, custom_lineWidth=2),
+            override("B", **edge),
+            override("C", **edge, custom_fillBelowTo=lower, custom_fillOpacity=18),
+            override("D", color={"mode": "fixed", "fixedColor": RED}, custom_lineStyle=dashed),
         ],
         width=width,
         links=LEADS_ON,
@@ -227,7 +219,7 @@ OVERVIEW = board(
             Words("Is an alarm raised?", "有告警吗？"),
             "Active alarms. Above 0: open “Investigate” and see which signal moved first.",
             "正在活动的告警数。大于 0：打开“排查”，看哪个信号最先变化。",
-            f"sum by (service) ({BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}))",
+            of(f"sum by (service) ({BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}))"),
             unit="none",
             width=8,
             thresholds=((None, GREEN), (1, RED)),
@@ -238,8 +230,10 @@ OVERVIEW = board(
             "Judged answers in the window. Below 20 the interval says little: raise the"
             " budget, or look at the 24h window.",
             "窗口内评审过的回答数。低于 20 时区间说明不了什么：提高预算，或改看 24h 窗口。",
-            "sum by (service) (increase(ragmonitor_judged_answers_total"
-            f'{{{JUDGED}, signal="hallucination"}}[$window]))',
+            of(
+                "sum by (service) (increase(ragmonitor_judged_answers_total"
+                f'{{{JUDGED}, signal="hallucination"}}[$window]))'
+            ),
             unit="short",
             width=8,
             thresholds=((None, RED), (5, ORANGE), (20, GREEN)),
@@ -248,7 +242,7 @@ OVERVIEW = board(
             Words("How old is the newest score?", "最近一次评分距今多久？"),
             "Old while there is traffic: judging stopped; see “Pipeline”.",
             "有流量却很久没有：评审已停，请看“流水线”。",
-            f"time() - max by (service) (ragmonitor_last_score_timestamp_seconds{{{JUDGED}}})",
+            of(f"time() - max by (service) (ragmonitor_last_score_timestamp_seconds{{{JUDGED}}})"),
             unit="s",
             width=8,
             thresholds=((None, GREEN), (900, ORANGE), (3600, RED)),
@@ -260,8 +254,7 @@ OVERVIEW = board(
             " many without a verdict.",
             "含无依据句子的回答占比及其 95 % 区间。区间下限高于容忍上限时才算变差。"
             "区间很宽：评审的回答太少，或许多没有结论。",
-            series="ragmonitor_hallucination_rate",
-            signal="hallucination",
+            "hallucination",
             color=ORANGE,
         ),
         band(
@@ -271,8 +264,7 @@ OVERVIEW = board(
             " “Investigate”.",
             "论断有检索片段支持的平均占比及其 95 % 区间。区间上限低于容忍下限时才算变差："
             "看“排查”中的诊断。",
-            series="ragmonitor_score_mean",
-            signal="faithfulness",
+            "faithfulness",
             color=BLUE,
         ),
         band(
@@ -280,8 +272,7 @@ OVERVIEW = board(
             "Mean context relevance in its 95 % interval. Falling: look at the index, the"
             " embedding model and retrieval in “Investigate”.",
             "上下文相关性的均值及其 95 % 区间。下降：检查索引、向量模型，以及“排查”中的检索。",
-            series="ragmonitor_score_mean",
-            signal="context_relevance",
+            "context_relevance",
             color=PURPLE,
             width=8,
         ),
@@ -290,8 +281,7 @@ OVERVIEW = board(
             "Share of answers that decline, in its 95 % interval. A surge with the chunks in"
             " place is a wrong refusal; with empty retrievals it is the index.",
             "拒答占比及其 95 % 区间。检索正常却激增，是错误拒答；检索为空则是索引的问题。",
-            series="ragmonitor_refusal_rate",
-            signal="refusal",
+            "refusal",
             color=ORANGE,
             width=8,
         ),
@@ -318,6 +308,9 @@ OVERVIEW = board(
 # --- investigate ----------------------------------------------------------------------------------
 
 RAISED = f"{BY_ALARM} (ragmonitor_alarm_active{{{SERVICE}}}) == 1"
+SCORES = (
+    f'sum by (le) (increase(ragmonitor_score_bucket{{{JUDGED}, evaluator="$evaluator"}}{RATE}))'
+)
 RATES = f"rate(ragmonitor_interaction_seconds_bucket{{{SERVICE}}}{RATE})"
 SECONDS = f"histogram_quantile(%s, sum by (service, le) ({RATES}))"
 ANSWER_COST = " / ".join(
@@ -374,9 +367,8 @@ INVESTIGATE = board(
             Words("Since when is which alarm raised?", "哪些告警，从何时起？"),
             "Each alarm that is raised, and since when.",
             "每个正在活动的告警，以及自何时起活动。",
-            RAISED_SINCE,
+            of(RAISED_SINCE, "{{signal}} · {{judge}}"),
             unit="dateTimeAsLocalNoDateIfToday",
-            legend="{{service}} · {{signal}} · {{judge}}",
             defaults={"noValue": Words("No alarm is raised", "没有告警")},
             width=7,
             height=8,
@@ -387,7 +379,7 @@ INVESTIGATE = board(
             " of what, the worst answers. Services whose server.ui_url is set.",
             "点击打开该服务页面上最新的事件报告：自何时起、原因、最差的回答。"
             "仅含设置了 server.ui_url 的服务。",
-            f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}})",
+            of(f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}})"),
             unit="none",
             defaults={
                 "noValue": Words("No address of a page is set", "未设置页面地址"),
@@ -407,8 +399,7 @@ INVESTIGATE = board(
                 " trace.",
                 "底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。"
                 "每个菱形是一条回答：点击打开链路。",
-                "sum by (le) (increase(ragmonitor_score_bucket"
-                f'{{{JUDGED}, evaluator="$evaluator"}}{RATE}))',
+                (SCORES, "{{le}}"),
                 unit="percentunit",
             ),
             "evaluator",
@@ -433,13 +424,13 @@ INVESTIGATE = board(
                 " special to it. All at once: at what they share.",
                 "各组幻觉率 95 % 区间的下限。只有一组变差：看它特有的东西；"
                 "全部变差：看它们共有的。",
-                (
+                of(
                     shown(
                         "ragmonitor_group_hallucination_rate_bound",
                         f'{WINDOWED}, dimension="$dimension", bound="lower"',
                         "service, group",
                     ),
-                    "{{service}} · {{group}}",
+                    "{{group}}",
                 ),
                 empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
             ),
@@ -454,14 +445,8 @@ INVESTIGATE = board(
             " than usual. Empty: index or filter. Weak: the embedding, or new questions.",
             "没有检索到、或最好的片段比平时更弱的问题占比。"
             "空：索引或过滤条件；弱：向量模型，或新的问题。",
-            (
-                shown("ragmonitor_empty_retrieval_ratio", OF_ALL),
-                Words("{{service}} · empty", "{{service}} · 空检索"),
-            ),
-            (
-                shown("ragmonitor_weak_retrieval_ratio", OF_ALL),
-                Words("{{service}} · weak", "{{service}} · 弱检索"),
-            ),
+            of(shown("ragmonitor_empty_retrieval_ratio", OF_ALL), "empty", "空检索"),
+            of(shown("ragmonitor_weak_retrieval_ratio", OF_ALL), "weak", "弱检索"),
         ),
         lines(
             Words("How long do answers take?", "回答要多久？"),
@@ -469,8 +454,8 @@ INVESTIGATE = board(
             " are single interactions: a click opens the trace, where the slow step shows.",
             "从提问到最后一个 Token：一半以及 95 % 不超过此值。圆点是单次交互：点击打开链路，"
             "查看慢在哪一步。",
-            (SECONDS % "0.5", "{{service}} · p50"),
-            (SECONDS % "0.95", "{{service}} · p95"),
+            of(SECONDS % "0.5", "p50"),
+            of(SECONDS % "0.95", "p95"),
             unit="s",
             exemplars=True,
         ),
@@ -479,7 +464,7 @@ INVESTIGATE = board(
             "What an answer costs, divided by the share without hallucination: a cheaper model"
             " whose answers are worse may be dearer.",
             "每条回答的费用除以没有幻觉的回答占比：更便宜但更差的模型可能更贵。",
-            alone(
+            of(
                 f"{ANSWER_COST} / (1 - max by (service)"
                 f" (ragmonitor_hallucination_rate{{{WINDOWED}}}))"
             ),
@@ -493,14 +478,8 @@ INVESTIGATE = board(
             " alone is prompt or model.",
             "参考问题的正确性、上下文召回率与可用率。"
             "召回率先降：检索或索引；仅正确性下降：提示词或模型。",
-            (
-                shown("ragmonitor_golden_score", GOLDEN, "service, evaluator"),
-                "{{service}} · {{evaluator}}",
-            ),
-            (
-                shown("ragmonitor_golden_score", ANSWERED),
-                Words("{{service}} · answered", "{{service}} · 可用率"),
-            ),
+            of(shown("ragmonitor_golden_score", GOLDEN, "service, evaluator"), "{{evaluator}}"),
+            of(shown("ragmonitor_golden_score", ANSWERED), "answered", "可用率"),
             empty=Words("No golden questions are asked", "未提问参考问题"),
         ),
     ),
@@ -539,13 +518,13 @@ PIPELINE = board(
             "每分钟未评分的次数，按原因（不含未抽中）。refusal 与 no_claims 属正常；"
             "judge_error、judge_timeout、unreadable 请查看评审；over_budget 说明预算不足；"
             "capture_incomplete 请检查集成。",
-            (
+            of(
                 per_minute(
                     "ragmonitor_evaluations_total",
                     "service, outcome",
                     f'{JUDGED}, outcome!~"scored|not_sampled"',
                 ),
-                "{{service}} · {{outcome}}",
+                "{{outcome}}",
             ),
             unit="opm",
             width=8,
@@ -555,18 +534,9 @@ PIPELINE = board(
             "Inclusion probability of a usual answer, drawn answers without a verdict, and"
             " answers that had no chance of being judged.",
             "通常一条回答被抽中的概率、抽中却没有结论的占比、没有机会被评审的占比。",
-            (
-                shown("ragmonitor_judge_sampling_rate", JUDGED),
-                Words("{{service}} · drawn", "{{service}} · 抽样比例"),
-            ),
-            (
-                shown("ragmonitor_judge_missing_ratio", JUDGED),
-                Words("{{service}} · no verdict", "{{service}} · 没有结论"),
-            ),
-            (
-                shown("ragmonitor_uncovered_ratio", WINDOWED),
-                Words("{{service}} · no chance", "{{service}} · 没有机会"),
-            ),
+            of(shown("ragmonitor_judge_sampling_rate", JUDGED), "drawn", "抽样比例"),
+            of(shown("ragmonitor_judge_missing_ratio", JUDGED), "no verdict", "没有结论"),
+            of(shown("ragmonitor_uncovered_ratio", WINDOWED), "no chance", "没有机会"),
             width=8,
         ),
         lines(
@@ -586,7 +556,7 @@ PIPELINE = board(
             "Share of the reference answers on which the judge's verdict has changed. A rise:"
             " trust no quality alarm before the judge is checked.",
             "评审对参考样例改变结论的比例。上升：先查评审，再信质量告警。",
-            alone(shown("ragmonitor_anchor_flip_rate", JUDGED)),
+            of(shown("ragmonitor_anchor_flip_rate", JUDGED)),
             empty=Words("No reference answers yet", "还没有参考样例"),
         ),
         lines(
@@ -594,13 +564,11 @@ PIPELINE = board(
             "Answers in the queue of a process, and on a stream. A rise that does not end:"
             " more is asked than is scored.",
             "进程队列与流中等待的回答。持续上升：提问快于打分。",
-            (
-                f"sum by (service) (ragmonitor_queue_depth{{{SERVICE}}})",
-                Words("{{service}} · queue", "{{service}} · 队列"),
-            ),
-            (
+            of(f"sum by (service) (ragmonitor_queue_depth{{{SERVICE}}})", "queue", "队列"),
+            of(
                 f'max by (service) (ragmonitor_stream_records{{{SERVICE}, state="waiting"}})',
-                Words("{{service}} · stream", "{{service}} · 流"),
+                "stream",
+                "流",
             ),
             unit="short",
         ),
@@ -613,7 +581,7 @@ PIPELINE = board(
             " phoenix_, langfuse_, jsonl_: the destination.",
             "丢失的回答与未送达的内容，按原因。queue_full：太慢；otlp_、phoenix_、langfuse_、"
             "jsonl_：目的地的问题。",
-            (gained("ragmonitor_dropped", "reason"), "{{service}} · {{reason}}"),
+            of(gained("ragmonitor_dropped", "reason"), "{{reason}}"),
             unit="short",
             empty=Words("Nothing", "没有"),
         ),
@@ -623,7 +591,7 @@ PIPELINE = board(
             " notice; its log, logger ragmonitor, has the first of each kind.",
             "最近一小时监控自身的错误，按阶段。应用不受影响；"
             "日志（logger ragmonitor）写有每种的第一条。",
-            (gained("ragmonitor_internal_errors", "stage"), "{{service}} · {{stage}}"),
+            of(gained("ragmonitor_internal_errors", "stage"), "{{stage}}"),
             unit="short",
             empty=Words("No errors", "没有错误"),
         ),

@@ -65,8 +65,7 @@ def panel(
     title: Words,
     description: str,
     chinese: str,
-    queries: Sequence[Query],
-    *,
+    *queries: Query,
     width: int = 12,
     height: int = 8,
     thresholds: Sequence[tuple[float | None, str]] = (),
@@ -94,46 +93,35 @@ def panel(
     if thresholds:
         steps = [{"value": value, "color": color} for value, color in thresholds]
         defaults = {**defaults, "thresholds": {"mode": "absolute", "steps": steps}}
-    targets = [
-        {
-            "refId": "ABCDEFGH"[index],
-            "datasource": SOURCE,
-            "editorMode": "code",
-            "expr": expr,
-            "legendFormat": legend,
-            **target,
-        }
-        for index, (expr, legend) in enumerate(queries)
-    ]
+    asked = {"datasource": SOURCE, "editorMode": "code", **target}
     return {
         "type": kind,
         "title": title,
         "description": Words(description, chinese),
         "datasource": SOURCE,
         "gridPos": {"w": width, "h": height},
-        "targets": targets,
+        "targets": [
+            {"refId": letter, "expr": expr, "legendFormat": legend, **asked}
+            for letter, (expr, legend) in zip("ABCDEFGH", queries, strict=False)
+        ],
         "fieldConfig": {"defaults": defaults, "overrides": list(overrides)},
         **others,
     }
 
 
-def override(matcher: str, name: Text, **properties: Any) -> Json:
-    """Return what the fields of one query (`byFrameRefID`) or one column (`byName`) have.
+def override(query: str, **properties: Any) -> Json:
+    """Return what the series of the query of one letter have.
 
     Args:
-        matcher: How fields are chosen.
-        name: The query's letter, or the column's title.
+        query: The letter.
         properties: By Grafana's names, with `_` for a dot.
     """
     listed = [{"id": key.replace("_", "."), "value": value} for key, value in properties.items()]
-    return {"matcher": {"id": matcher, "options": name}, "properties": listed}
+    return {"matcher": {"id": "byFrameRefID", "options": query}, "properties": listed}
 
 
 def lines(
-    title: Words,
-    description: str,
-    chinese: str,
-    *queries: Query,
+    *texts_and_queries: Any,
     unit: str = "percentunit",
     empty: Words | None = None,
     custom: Json | None = None,
@@ -144,10 +132,7 @@ def lines(
     """Return a panel of lines over time.
 
     Args:
-        title: The question that it answers.
-        description: What it shows, and what to do about it.
-        chinese: The same in Chinese.
-        queries: What Prometheus is asked.
+        texts_and_queries: As of `panel`.
         unit: Of the values.
         empty: Shown where nothing was found, for what not every service has.
         custom: What Grafana calls custom options.
@@ -160,10 +145,7 @@ def lines(
     defaults = {"unit": unit, "min": least, "custom": drawn}
     return panel(
         "timeseries",
-        title,
-        description,
-        chinese,
-        queries,
+        *texts_and_queries,
         target={"range": True, "exemplar": exemplars},
         defaults=defaults | ({} if empty is None else {"noValue": empty}),
         options={"tooltip": {"mode": "multi", "sort": "desc"}},
@@ -171,63 +153,43 @@ def lines(
     )
 
 
-def stacked(title: Words, description: str, chinese: str, *queries: Query, **others: Any) -> Json:
+def stacked(*texts_and_queries: Any, **others: Any) -> Json:
     """Return a panel of areas that lie on each other."""
     custom = {"fillOpacity": 60, "stacking": {"mode": "normal", "group": "A"}}
-    return lines(title, description, chinese, *queries, custom=custom, **others)
+    return lines(*texts_and_queries, custom=custom, **others)
 
 
 def stat(
-    title: Words,
-    description: str,
-    chinese: str,
-    expr: str,
-    *,
-    unit: str,
-    legend: str = "{{service}}",
-    defaults: Json | None = None,
-    **others: Any,
+    *texts_and_query: Any, unit: str, defaults: Json | None = None, height: int = 4, **others: Any
 ) -> Json:
     """Return a panel of one value for each series.
 
     Args:
-        title: The question that it answers.
-        description: What it shows, and what to do about it.
-        chinese: The same in Chinese.
-        expr: What Prometheus is asked.
+        texts_and_query: As of `panel`.
         unit: Of the values.
-        legend: The name of a value.
         defaults: What else the values have, by Grafana's names.
+        height: In rows of the grid.
         others: As of `panel`.
     """
-    options = {"graphMode": "none", "textMode": "value_and_name", "orientation": "horizontal"}
     return panel(
         "stat",
-        title,
-        description,
-        chinese,
-        [(expr, legend)],
+        *texts_and_query,
         target={"instant": True, "range": False},
         defaults={"unit": unit, "decimals": 0, **(defaults or {})},
-        options=options,
-        **{"width": 6, "height": 4, **others},
+        options={"graphMode": "none", "textMode": "value_and_name", "orientation": "horizontal"},
+        height=height,
+        **others,
     )
 
 
-def heatmap(
-    title: Words, description: str, chinese: str, expr: str, *, unit: str, **others: Any
-) -> Json:
+def heatmap(*texts_and_query: Any, unit: str) -> Json:
     """Return a panel of a histogram over time, with its exemplars."""
     return panel(
         "heatmap",
-        title,
-        description,
-        chinese,
-        [(expr, "{{le}}")],
+        *texts_and_query,
         target={"range": True, "exemplar": True, "format": "heatmap"},
         defaults={"unit": unit},
         options={"yAxis": {"unit": unit}, "tooltip": {"mode": "single", "yHistogram": True}},
-        **others,
     )
 
 

@@ -22,8 +22,8 @@ from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
 
 from ragmonitor.integration import (
-    INTERACTION_TAG,
     ForkSafeLock,
+    RunKind,
     part_text,
     record_error,
     shielded,
@@ -83,7 +83,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._pieces = recorder.pieces
         self._writing: tuple[UUID | None, Callable[[str], None]] = (None, list[str]().append)
         self._ended = recorder.ended
-        self._is_open = recorder.is_open
+        self._run = recorder.run
         self.recorder = recorder
 
     def __eq__(self, other: object) -> bool:
@@ -115,13 +115,11 @@ class RagMonitorHandler(BaseCallbackHandler):
             # As `_key`, written out in the callbacks that run most often.
             key = run_id.int if type(run_id) is UUID else run_id
             parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
-            is_inner = parent is not None and self._is_open(parent)
-            choosable = self.recorder.chooses or (tags and INTERACTION_TAG in tags)
             called = name or _name_in(serialized)
-            picked = bool(choosable) and self.recorder.picks(called, tags, parent)
-            if is_inner and not picked:
-                # Between root and retriever or model: it carries the tree and nothing else.
-                self._started(key, parent, "chain", "")
+            picked = self.recorder.picks(called, tags, parent)
+            above = None if parent is None else self._run(parent)
+            if above is not None and not picked:
+                self.recorder.follow(key, above)
                 return
             if parent is None and not picked and called.startswith(_EACH):
                 return  # many questions at once: each of its own runs is a root
@@ -159,28 +157,24 @@ class RagMonitorHandler(BaseCallbackHandler):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
         inputs: Any = None,
         **_: Any,
     ) -> None:
         """Note a chain's output, and the input of a stream, which is known only now."""
         try:
             key = run_id.int if type(run_id) is UUID else run_id
-            parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
-            if (
-                parent is not None
-                and self._is_open(parent)
-                and (
-                    not (self.recorder.chooses or (tags and INTERACTION_TAG in tags))
-                    or self.recorder.is_step(key)
-                )
-            ):
-                self._ended(key)
+            run = self._run(key)
+            if run is None or run.id != key:
+                self._ended(key)  # between root and retriever or model
                 return
             kept = _safely(keep, outputs)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
-            if parent is None and type(kept) is KeptDocuments and self.recorder.scope() is None:
+            if (
+                parent_run_id is None
+                and type(kept) is KeptDocuments
+                and self.recorder.scope() is None
+            ):
                 self.recorder.forget(key)  # a search, perhaps with its question rewritten
                 return
             self._ended(
@@ -194,13 +188,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             record_error(_STAGE, error)
 
     def on_chain_error(
-        self,
-        error: BaseException,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        inputs: Any = None,
-        **_: Any,
+        self, error: BaseException, *, run_id: UUID, inputs: Any = None, **_: Any
     ) -> None:
         """Note that a chain failed, was cancelled, or that its stream was closed early."""
         with _capture:
@@ -213,64 +201,59 @@ class RagMonitorHandler(BaseCallbackHandler):
             else:
                 self.recorder.interrupted(key)
 
-    # --- retrievers -------------------------------------------------------------------------
+    # --- retrievers, models and tools: LangChain asks `ignore_agent` for these -------------------
 
     def on_retriever_start(
+        self, serialized: dict[str, Any] | None, query: str, **event: Any
+    ) -> None:
+        """Note the query of a search."""
+        with _capture:
+            self._begin("retriever", serialized, query, **event)
+
+    def _begin(
         self,
+        kind: RunKind,
         serialized: dict[str, Any] | None,
-        query: str,
+        inputs: Any,
+        details: Any = None,
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
         name: str | None = None,
         **_: Any,
     ) -> None:
-        """Note the query of a search."""
-        with _capture:
-            self._started(
-                _key(run_id),
-                _key(parent_run_id),
-                "retriever",
-                name or _name_in(serialized),
-                query,
-            )
+        called = name or _name_in(serialized)
+        self._started(_key(run_id), _key(parent_run_id), kind, called, inputs, details)
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
         """Note the documents, before the application can change them."""
         with _capture:
             self._ended(_key(run_id), _safely(kept_in, documents))
 
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Note that a search failed."""
+    def on_retriever_error(
+        self, error: BaseException, *, run_id: UUID, response: LLMResult | None = None, **_: Any
+    ) -> None:
+        """Note that a search or a model failed, with what it had said by then."""
         with _capture:
-            self.recorder.failed(_key(run_id), error)
+            self.recorder.failed(_key(run_id), error, response)
 
-    # --- models -----------------------------------------------------------------------------
+    on_llm_error = on_retriever_error
 
     def on_chat_model_start(
         self,
         serialized: dict[str, Any] | None,
         messages: Sequence[Sequence[BaseMessage] | Sequence[str]],
         *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
-        name: str | None = None,
         invocation_params: dict[str, Any] | None = None,
-        **_: Any,
+        **event: Any,
     ) -> None:
         """Note that a model is asked."""
         with _capture:
-            self._started(
-                _key(run_id),
-                _key(parent_run_id),
-                "model",
-                name or _name_in(serialized),
-                # A copy: agents append to the list that they asked with.
-                [*messages[0]] if messages else None,
-                (tags, metadata, invocation_params),
-            )
+            asked = [*messages[0]] if messages else None  # a copy: agents append to their list
+            details = tags, metadata, invocation_params
+            self._begin("model", serialized, asked, details, **event)
 
     def on_llm_start(
         self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
@@ -282,8 +265,8 @@ class RagMonitorHandler(BaseCallbackHandler):
         self,
         token: str | list[str | dict[str, Any]],
         *,
-        chunk: Any = None,
         run_id: UUID,
+        chunk: Any = None,
         parent_run_id: UUID | None = None,
         tags: list[str] | None = None,
         **_: Any,
@@ -314,40 +297,17 @@ class RagMonitorHandler(BaseCallbackHandler):
         with _capture:
             self._ended(_key(run_id), response)
 
-    def on_llm_error(
-        self,
-        error: BaseException,
-        *,
-        run_id: UUID,
-        response: LLMResult | None = None,
-        **_: Any,
-    ) -> None:
-        """Note that a model failed, with what it had said by then."""
-        with _capture:
-            self.recorder.failed(_key(run_id), error, response)
-
-    # --- tools: LangChain asks `ignore_agent` for these ---------------------------------------
-
     def on_tool_start(
         self,
         serialized: dict[str, Any] | None,
         input_str: str,
         *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
         inputs: dict[str, Any] | None = None,
-        name: str | None = None,
-        **_: Any,
+        **event: Any,
     ) -> None:
         """Note that an agent uses a tool, so that a retriever in it finds its parent."""
         with _capture:
-            self._started(
-                _key(run_id),
-                _key(parent_run_id),
-                "tool",
-                name or _name_in(serialized),
-                _safely(keep, inputs) or input_str,
-            )
+            self._begin("tool", serialized, _safely(keep, inputs) or input_str, **event)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, name: str | None = None, **_: Any) -> None:
         """Note the documents that a tool returned, or a search tool's text."""

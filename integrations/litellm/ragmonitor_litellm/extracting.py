@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from string import Formatter
 from typing import Any
 
 from ragmonitor import Chunk
-from ragmonitor.integration import chunk_in, part_text
+from ragmonitor.integration import chunk_in, member_in, part_text
 
 Messages = Sequence[Mapping[str, Any]]
 """The messages as litellm was given them, in order: `role`, `content`, ..."""
@@ -26,7 +26,6 @@ METADATA_KEY = "ragmonitor"
 """Under which an application says in `metadata` what it retrieved."""
 
 _CONTEXT, _QUESTION = "context", "question"
-_SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,7 @@ def from_template(*templates: str) -> Extractor:
         if _CONTEXT not in found:
             return None
         query = found[_QUESTION] if _QUESTION in found else last_question(messages)
-        return Extracted(query=query.strip(), chunks=[*_pieces(found[_CONTEXT])])
+        return Extracted(query=query.strip(), chunks=_pieces(found[_CONTEXT]))
 
     return extract
 
@@ -134,21 +133,20 @@ def tool_messages(*names: str) -> Extractor:
     """
     patterns = names or ("*search*", "*retriev*", "*lookup*", "*knowledge*")
 
-    def retrieves(name: Any) -> bool:
-        return isinstance(name, str) and any(fnmatch(name.lower(), p.lower()) for p in patterns)
-
     def extract(messages: Messages, _call: Mapping[str, Any]) -> Extracted | None:
-        called = dict(_tool_calls(messages))
-        replies = [
-            text_of(m)
-            for m in messages
-            if m.get("role") == "tool"
-            and retrieves(m.get("name") or called.get(m.get("tool_call_id")))
-        ]
-        if not replies:
-            return None
-        chunks = [chunk for reply in replies for chunk in _listed(reply)]
-        return Extracted(query=last_question(messages), chunks=chunks)
+        called = {
+            member_in(call, "id"): member_in(member_in(call, "function"), "name")
+            for message in messages
+            for call in message.get("tool_calls") or ()
+        }
+        chunks: list[Chunk] = []
+        has_retrieved = False
+        for message in messages:
+            name = str(message.get("name") or called.get(message.get("tool_call_id"))).lower()
+            if message.get("role") == "tool" and any(fnmatch(name, p.lower()) for p in patterns):
+                has_retrieved = True
+                chunks += _listed(text_of(message))
+        return Extracted(query=last_question(messages), chunks=chunks) if has_retrieved else None
 
     return extract
 
@@ -178,15 +176,13 @@ def from_metadata(metadata: Any, messages: Messages) -> Extracted:
     """
     if isinstance(metadata, str):
         metadata = json.loads(metadata)
-    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("chunks"), list | tuple):
+    query, chunks = member_in(metadata, "query"), member_in(metadata, "chunks")
+    if not isinstance(chunks, list | tuple):
         raise TypeError(
             f"metadata[{METADATA_KEY!r}] has to be a mapping with 'query' and 'chunks' (a list)"
         )
-    query = metadata.get("query")
-    return Extracted(
-        query=query if isinstance(query, str) else last_question(messages),
-        chunks=[chunk_of(each) for each in metadata["chunks"]],
-    )
+    query = query if isinstance(query, str) else last_question(messages)
+    return Extracted(query=query, chunks=[*map(chunk_of, chunks)])
 
 
 def chunk_of(document: Any) -> Chunk:
@@ -195,42 +191,29 @@ def chunk_of(document: Any) -> Chunk:
     Raises:
         TypeError: It is none of these.
     """
-    chunk = chunk_in(document)
-    if chunk is not None:
-        return chunk
-    raise TypeError(
-        f"a chunk has to be a text or a mapping with 'text', not {type(document).__name__}"
-    )
+    if (chunk := chunk_in(document)) is None:
+        what = type(document).__name__
+        raise TypeError(f"a chunk has to be a text or a mapping with 'text', not {what}")
+    return chunk
 
 
 def _backwards(template: str) -> re.Pattern[str]:
     """Return the pattern that reads a template's fields off a text."""
+    pattern, fields = "", list[str]()
     # Applications strip what they have formatted.
-    parts = [*Formatter().parse(template.strip())]
-    fields = [field for _, field, _, _ in parts if field is not None]
-    if len(set(fields)) < len(fields):
-        raise ValueError(f"a field stands twice in the template {template!r}")
-    pattern = ""
-    for position, (literal, field, _, _) in enumerate(parts):
-        if position and not literal:
-            raise ValueError(f"two fields touch in the template {template!r}")
+    for literal, field, _, _ in Formatter().parse(template.strip()):
+        if (fields and not literal) or field in fields:
+            raise ValueError(f"fields touch, or stand twice, in the template {template!r}")
         pattern += re.escape(literal)
         if field is not None:
+            fields.append(field)
             # As much as can be is the context's.
             pattern += f"(?P<{field}>.*)" if field == _CONTEXT else f"(?P<{field}>.*?)"
     return re.compile(pattern, re.DOTALL)
 
 
-def _pieces(context: str) -> Iterator[str]:
-    return (text for piece in context.split(_SEPARATOR) if (text := piece.strip()))
-
-
-def _tool_calls(messages: Messages) -> Iterator[tuple[Any, Any]]:
-    for message in messages:
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") if isinstance(call, Mapping) else None
-            if isinstance(function, Mapping):
-                yield call.get("id"), function.get("name")
+def _pieces(context: str) -> list[str]:
+    return [text for piece in context.split("\n\n") if (text := piece.strip())]
 
 
 def _listed(reply: str) -> list[Chunk]:

@@ -15,40 +15,29 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
+from typing import Any, Final
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from ragmonitor import Monitor
 from ragmonitor.integration import ForkSafeLock, Recorder, error_text, record_error, shielded
-from ragmonitor_litellm.calls import (
-    REDACTED,
-    Call,
-    LiteLLMTranslator,
-    Reply,
-    first_marked,
-    metadata_of,
-    reply_in,
-)
+from ragmonitor_litellm.calls import Call, LiteLLMTranslator, metadata_of, reply_in
+from ragmonitor_litellm.extracting import METADATA_KEY, Extractor
 
-if TYPE_CHECKING:
-    from ragmonitor_litellm.extracting import Extractor
+REDACTED: Final = "redacted-by-litellm"
+"""litellm puts this in the place of texts that its callbacks must not see."""
 
 MAX_DRAIN_S: Final = 1.0
 """litellm tells of a call a moment after it has returned; a flush waits that long for it."""
 
 KEPT_INFO: Final[tuple[str, ...]] = (
-    "call_type",
     "custom_llm_provider",
     "litellm_call_id",
     "litellm_params",
-    "litellm_trace_id",
     "model",
     "optional_params",
-    "stream",
     "user",
 )
 """The keys of litellm's dict that are kept for extractors, beside `metadata`. The whole of it also
@@ -81,8 +70,6 @@ class RagMonitorLogger(CustomLogger):
         # class has the same plain attributes.
         self.key = f"ragmonitor-{id(self):x}"
         self.monitor: Monitor | None = None
-        self.is_instruments = False
-        """`instrument` made it, and `uninstrument` takes it off; else the application does."""
         self._recorder: Recorder  # if it is on
         try:
             # Now, and not with the first call: that one waits on the proxy's event loop.
@@ -98,22 +85,14 @@ class RagMonitorLogger(CustomLogger):
         """Note that a request is about to leave; in the caller's own thread or task."""
         with _capture:
             earlier = kwargs.get(self.key, _UNSEEN)
-            if earlier is _UNSEEN or (earlier and not self._recorder.is_open(earlier.run_id)):
+            if earlier is _UNSEEN or (earlier and self._recorder.run(earlier.run_id) is None):
                 self._begin(kwargs, messages)
 
     def log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Note the reply; on a thread of litellm's."""
-        with _capture:
-            call = self._told_of(kwargs, start_time)
-            if call is None:
-                return
-            call.is_cached = kwargs.get("cache_hit") is True
-            began = kwargs.get("completion_start_time")
-            streams = call.info.get("stream") and not call.is_cached
-            first_ns = _nanoseconds(began) if streams and isinstance(began, datetime) else 0
-            self._end(call, end_time, reply_in(response_obj), first_ns=first_ns)
+        self._end(kwargs, start_time, end_time, response_obj)
 
     async def async_log_success_event(self, *event: Any, **named: Any) -> None:
         """Note the reply; in a task of the application's loop."""
@@ -123,17 +102,14 @@ class RagMonitorLogger(CustomLogger):
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Note a failure; in the caller's thread."""
-        with _capture:
-            call = self._told_of(kwargs, start_time)
-            if call is not None:
-                # Text only: an exception holds its frames, and with them the whole request.
-                self._end(call, end_time, error=error_text(kwargs.get("exception")))
+        # Text only: an exception holds its frames, and with them the whole request.
+        self._end(kwargs, start_time, end_time, error=error_text(kwargs.get("exception")))
 
     async def async_log_failure_event(self, *event: Any, **named: Any) -> None:
         """Note a failure; in the caller's task."""
         self.log_failure_event(*event, **named)
 
-    # --- beginnings -----------------------------------------------------------------------------
+    # --- what it notes --------------------------------------------------------------------------
 
     def _begin(self, kwargs: dict[str, Any], messages: Any, start_time: Any = None) -> Call | None:
         if not self.is_on or kwargs.get("call_type") not in _CHATS:
@@ -145,67 +121,65 @@ class RagMonitorLogger(CustomLogger):
             params.get("no-log") and not getattr(litellm, "global_disable_no_log_param", False)
         ):
             return None
-        metadata = metadata_of(params)
-        own = first_marked(metadata)
-        recorder = self._recorder
-        if own is False:
+        metadata, recorder = metadata_of(params), self._recorder
+        is_in_scope, own = recorder.scope() is not None, metadata.get(METADATA_KEY)
+        if own is False or (own is None and not is_in_scope and self.extract is None):
             return None
-        is_in_scope = recorder.scope() is not None
-        if not is_in_scope and own is None and self.extract is None:
-            return None
-        info: dict[str, Any] = {name: kwargs[name] for name in KEPT_INFO if name in kwargs}
-        info["metadata"] = next((each for each in metadata if isinstance(each, Mapping)), {})
         call = Call(
             run_id=uuid.uuid4().hex,
             # Copied: applications append to the list, and some put the next context into the same
             # message. The texts themselves nobody can change.
             messages=tuple(dict(m) if type(m) is dict else m for m in messages or ()),
-            info=info,
+            info={name: kwargs[name] for name in KEPT_INFO if name in kwargs}
+            | {"metadata": metadata},
             extract=self.extract,
             is_in_scope=is_in_scope,
         )
-        at_ns = _nanoseconds(start_time)
-        recorder.started(call.run_id, None, "chain", "", asked=True, at_ns=at_ns)
-        if not recorder.is_open(call.run_id):
+        at_ns, retrieval = _nanoseconds(start_time), (call.run_id, "retrieval")
+        recorder.started(call.run_id, None, "chain", "", None, call, asked=True, at_ns=at_ns)
+        if recorder.run(call.run_id) is None:
             return None  # instrumentation is suppressed: a judge's own call is no traffic
         # What was retrieved stands in the call: a retrieval that took no time.
-        retrieval = (call.run_id, "retrieval")
-        recorder.started(retrieval, call.run_id, "retriever", "", at_ns=at_ns)
+        recorder.started(retrieval, call.run_id, "retriever", "", None, call, at_ns=at_ns)
         recorder.ended(retrieval, at_ns=at_ns)
-        recorder.started(call.request, call.run_id, "model", "", call, at_ns=at_ns)
+        request = call.run_id, "request"
+        recorder.started(request, call.run_id, "model", "", call, call, at_ns=at_ns)
         kwargs[self.key] = call
-        return call
-
-    # --- ends -----------------------------------------------------------------------------------
-
-    def _told_of(self, kwargs: Any, start_time: Any) -> Call | None:
-        """Return the call that litellm tells of; None: it is of no concern to us."""
-        call: Call | None = kwargs.get(self.key, _UNSEEN)
-        if call is _UNSEEN:
-            # Out of a cache: no request was about to leave.
-            return self._begin(kwargs, kwargs.get("messages"), start_time)
         return call
 
     def _end(
         self,
-        call: Call,
+        kwargs: dict[str, Any],
+        start_time: Any,
         end_time: Any,
-        reply: Reply | None = None,
+        response: Any = None,
         *,
         error: str = "",
-        first_ns: int = 0,
     ) -> None:
-        recorder, at_ns = self._recorder, _nanoseconds(end_time)
-        status: Literal["ok", "error"] = "error" if error else "ok"
-        is_redacted = reply is not None and reply.text == REDACTED
-        recorder.ended(
-            call.request, reply, status=status, error=error, at_ns=at_ns, first_piece_ns=first_ns
-        )
-        is_told = error or call.is_in_scope or (reply and reply.is_answer)
-        if is_redacted or not self.is_on or not is_told:
-            recorder.forget(call.run_id)  # its texts must not be seen, or it asked for a tool
-        else:
-            recorder.ended(call.run_id, reply, status=status, error=error, at_ns=at_ns)
+        with _capture:
+            call: Call | None = kwargs.get(self.key, _UNSEEN)
+            if call is _UNSEEN:  # out of a cache: no request was about to leave
+                call = self._begin(kwargs, kwargs.get("messages"), start_time)
+            if call is None:
+                return
+            is_cached = kwargs.get("cache_hit") is True
+            reply = None if error else reply_in(response, is_cached=is_cached)
+            is_streamed = kwargs.get("stream") and not (error or is_cached)
+            began = kwargs.get("completion_start_time") if is_streamed else None
+            ending: dict[str, Any] = {
+                "status": "error" if error else "ok",
+                "error": error,
+                "at_ns": _nanoseconds(end_time),
+            }
+            first_ns = _nanoseconds(began) if began else 0
+            request = call.run_id, "request"
+            self._recorder.ended(request, reply, first_piece_ns=first_ns, **ending)
+            is_told = error or call.is_in_scope or (reply and reply.is_answer)
+            if not (self.is_on and is_told) or (reply and reply.text == REDACTED):
+                # Its texts must not be seen, or it asked for a tool.
+                self._recorder.forget(call.run_id)
+            else:
+                self._recorder.ended(call.run_id, reply, **ending)
 
 
 def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMonitorLogger:
@@ -221,12 +195,13 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
             metadata, and those within a `monitor.interaction` block.
     """
     with _lock:
-        loggers = (each for listed in _lists() for each in listed)
-        known = (each for each in loggers if isinstance(each, RagMonitorLogger))
+        known = (
+            each for each in (*_made, *litellm.callbacks) if isinstance(each, RagMonitorLogger)
+        )
         logger = next((each for each in known if each.monitor is monitor), None)
         if logger is None:
             logger = RagMonitorLogger(monitor)
-            logger.is_instruments = True
+            _made.append(logger)
         logger.extract = extract
         if not any(each is logger for each in litellm.callbacks):
             litellm.callbacks.append(logger)
@@ -236,25 +211,19 @@ def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMoni
 def uninstrument() -> None:
     """Stop observing; calls that are under way are not recorded."""
     with _lock, shielded("start"):
-        for listed in _lists():
-            for logger in filter(_is_ours, listed):
-                logger.is_on = False
-            listed[:] = [each for each in listed if not _is_ours(each)]
-
-
-def _lists() -> Iterator[list[Any]]:
-    """Yield litellm's lists of callbacks: it copies one into each of them at the next call."""
-    events = ("input_callback", "success_callback", "failure_callback")
-    for name in ("callbacks", *events, *(f"_async_{event}" for event in events)):
-        if isinstance(listed := getattr(litellm, name, None), list):
-            yield listed
-
-
-def _is_ours(callback: object) -> TypeGuard[RagMonitorLogger]:
-    return isinstance(callback, RagMonitorLogger) and callback.is_instruments
+        # litellm copies what stands in the first list into the others at the next call.
+        events = ("input_callback", "success_callback", "failure_callback")
+        for logger in _made:
+            logger.is_on = False
+            for name in ("callbacks", *events, *(f"_async_{event}" for event in events)):
+                if isinstance(listed := getattr(litellm, name, None), list):
+                    listed[:] = [each for each in listed if each is not logger]
+        _made.clear()
 
 
 _lock = ForkSafeLock()
+_made: list[RagMonitorLogger] = []
+"""By `instrument`; others the application takes off."""
 
 
 def _nanoseconds(moment: Any) -> int:

@@ -11,9 +11,10 @@ and counted by `record_error` (LlamaIndex itself would swallow it silently).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import AsyncGeneratorType, GeneratorType
@@ -42,9 +43,9 @@ from ragmonitor import current_interaction
 from ragmonitor.integration import (
     ForkSafeLock,
     Recorder,
+    Run,
     RunKind,
     StreamListener,
-    oldest_of,
     read_stream,
     record_error,
     shielded,
@@ -53,7 +54,6 @@ from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
-    NotedReply,
     note_answer,
     note_nodes,
     note_prompt,
@@ -71,13 +71,6 @@ if TYPE_CHECKING:
 
 _GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
 _capture = shielded("capture")
-_MAX_PLACES = 200_000
-_FORGOTTEN_AT_ONCE = 200
-_places: dict[str, _Place] = {}
-"""The places by span id, for every open span below a root, and the root itself.
-
-Of this module and not of a handler: handlers are pydantic models, whose attributes are slow.
-"""
 
 # Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
 _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RERANKER, _ASKING = (
@@ -85,46 +78,27 @@ _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RER
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Place:
-    """The recorded run that a span belongs to: the nearest one above it, or itself."""
-
-    id: str
-    role: Role
-    # None instead of itself: a cycle would wait for the garbage collector, with its texts.
-    above: _Root | None = None
-    run_id: str = ""
-    """The recorder's run: the span's own, except for a chat's writer and a reranker."""
-    instance: Any = None
-    """The model, by which a stream is told from its own inner calls."""
-    inner: NotedReply | None = None
-    """The reply within a structured model's call, which drops it."""
-    answered: bool = False
-    """Whether an engine in this tool is an interaction of its own, whose answer is no retrieval."""
-
-    def __post_init__(self) -> None:
-        self.run_id = self.run_id or self.id
-
-    @property
-    def root(self) -> _Root:
-        """The interaction that it belongs to."""
-        return self if self.above is None else self.above  # type: ignore[return-value]
-
-
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Root(_Place, StreamListener):
-    """An interaction, from its engine's call to the last token; or a part of a block's.
+class _Root(Note, StreamListener):
+    """Notes on an interaction, from its engine's call to the last token; or on a part of a block's.
 
     It listens to the stream of its answer: LlamaIndex's query span exits before a token exists, and
-    its model's span opens only while the stream is consumed, without a parent.
+    its model's span opens only while the stream is consumed, without a parent. It does not hold its
+    run: a cycle would wait for the garbage collector, with its texts.
     """
 
+    id: str
     recorder: Recorder
-    note: Note
-    streams: dict[str, _Place] = field(default_factory=dict)
-    """Streamed model runs that are still open."""
+    synthesized: list[Iterable[Any]] | None = None
+    """The lists of nodes that synthesizers got; released when the root's call returns."""
+    streams: dict[str, Any] = field(default_factory=dict)
+    """The models of streamed runs that are still open, by span id."""
     generators: list[str] = field(default_factory=list)
-    """Calls below it that returned a generator."""
+    """Steps below it that returned a generator.
+
+    They stay open until the root ends: a reader of the generator in the call's own context, such as
+    OpenInference, lets the model begin as this call's child, though it has returned.
+    """
     returned: bool = False
     written: bool = False
     """Whether the writer of this streaming chat has drained the model."""
@@ -178,13 +152,11 @@ class _Root(_Place, StreamListener):
         self.finished = True
         with _capture:
             self.result = None  # whose callback holds this object
-            for id_ in (self.id, *self.generators, *self.streams):
-                _places.pop(id_, None)
-            while self.streams:
-                # The root knows by itself whether its answer is whole; no stream may stay open.
-                id_, _ = self.streams.popitem()
+            # The root knows by itself whether its answer is whole; no stream may stay open.
+            for id_ in [*self.generators, *self.streams]:
                 if id_ != self.id:
                     self.recorder.ended(id_)
+            self.streams.clear()
             if failure is not None:
                 self.recorder.failed(self.id, failure)
                 return
@@ -193,18 +165,8 @@ class _Root(_Place, StreamListener):
                 outputs,
                 status="ok" if whole else "partial",
                 asked=asked,
-                named=lambda _: self.note.shown or None,
+                named=lambda _: self.shown or None,
             )
-
-    def keeps(self, id_: str) -> bool:
-        """Keep the place of a call that returned a generator until the root ends.
-
-        A reader of the generator in the call's own context, such as OpenInference, lets the model
-        begin as this call's child, though it has returned. Returns whether the root is open.
-        """
-        if not self.finished:
-            self.generators.append(id_)
-        return not self.finished
 
     def finish_chat(self) -> None:
         """Hand a streaming chat over as soon as both its call and its writer are done.
@@ -213,6 +175,14 @@ class _Root(_Place, StreamListener):
         """
         if self.returned and self.written:
             self.finish(self.failure)
+
+    def note_synthesized(self) -> None:
+        """Note what the synthesizer was given as what the model saw.
+
+        Nothing was found, an engine names no sources, or it failed after retrieval.
+        """
+        if self.synthesized is not None:
+            self.shown = note_nodes(node for nodes in self.synthesized for node in nodes)
 
 
 class _Call(NamedTuple):
@@ -243,30 +213,32 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
         """Note that a span began."""
+        recorder = _listening.recorder
+        if recorder is None:
+            return
         try:
             role = role_of(id_, instance)
-            place = None if parent_id is None else _places.get(parent_id)
+            above = None if parent_id is None else recorder.run(parent_id)
             if role is _OTHER or (role is _ASKING and not reranks(bound_args.arguments)):
-                if place is not None:
-                    _keep(id_, place)
+                if above is not None:
+                    recorder.follow(id_, above)
                 return
-            if role is _MODEL and (place is None or place.role is _WRITER):
+            if above is not None and above.root.details is None:
+                return  # it has ended
+            if role is _MODEL and (above is None or above.details.role is _WRITER):
                 # A model is asked while a stream is read, or by a chat that drains the stream of an
                 # engine which is an interaction of its own.
-                place = _pulled.get() or place
+                pulled = _pulled.get()
+                above = (pulled and recorder.run(pulled.id)) or above
             call = _Call(id_, role, bound_args.arguments, instance, tags)
-            recorder = _listening.recorder
-            if place is not None:
-                _begin_member(call, parent_id, place)
-            elif recorder is None:
-                pass
+            if above is not None:
+                _begin_member(call, parent_id, above, recorder)
             elif role is _ENGINE or role is _WORKFLOW:
-                _begin_root(call, recorder, None)
+                _begin_root(call, None, recorder)
             else:
                 _begin_part(call, recorder)
         except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
-            _note_loss(parent_id)
+            _note_loss(parent_id, error)
 
     def span_exit(
         self,
@@ -277,36 +249,36 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
         """Note that a span's call returned."""
+        recorder = _listening.recorder
         try:
-            place = _places.get(id_)
-            if place is None:
+            run = None if recorder is None else recorder.run(id_)
+            if recorder is None or run is None:
                 return
-            if place.id != id_:
-                if isinstance(place.instance, StructuredLLM) and _is_reply(result):
-                    place.inner = note_reply(result)
-                if type(result) not in _GENERATORS or not place.root.keeps(id_):
-                    del _places[id_]
-                return
-            role, root = place.role, place.root
-            if role is _MODEL and not _is_reply(result):
-                root.streams[id_] = place
-                _listening.hear_events()
-            elif role is _ENGINE or role is _WORKFLOW or role is _SYNTHESIS:
-                _returned(root, result)
-            elif role is _WRITER:
-                del _places[id_]
+            note, root = run.details, run.root.details
+            if root is None:
+                recorder.ended(id_)  # the root ended before it
+            elif run.id != id_:
+                if isinstance(note.instance, StructuredLLM) and _is_reply(result):
+                    note.inner = note_reply(result)
+                if type(result) in _GENERATORS and not root.finished:
+                    root.generators.append(id_)
+                else:
+                    recorder.ended(id_)
+            elif note.role is _MODEL and not _is_reply(result):
+                root.streams[id_] = note.instance
+                _hear_events()
+            elif note.role is _WRITER:
+                recorder.ended(id_)
                 root.written = True
                 root.finish_chat()
+            elif note is not root:
+                recorder.ended(id_, _given(run, result, recorder))
+            elif note.role is _ENGINE or note.role is _WORKFLOW or note.role is _SYNTHESIS:
+                _returned(root, result)
             else:
-                outputs = _given(place, result)
-                if place is root:
-                    root.finish(outputs=outputs)
-                else:
-                    del _places[id_]
-                    root.recorder.ended(id_, outputs)
+                root.finish(outputs=_given(run, result, recorder))
         except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
-            _note_loss(id_)
+            _note_loss(id_, error)
 
     def span_drop(
         self,
@@ -318,20 +290,24 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
     ) -> None:
         """Note that a span's call raised."""
         with _capture:
-            place = _places.pop(id_, None)
-            if place is None or place.id != id_:
+            recorder = _listening.recorder
+            run = None if recorder is None else recorder.run(id_)
+            if recorder is None or run is None:
                 return
-            root = place.root
+            root = run.root.details
             failure = RuntimeError("dropped") if err is None else err
-            if place is root:
-                _note_synthesized(root)
+            if run.id != id_ or root is None:
+                recorder.ended(id_)
+            elif run.details is root:
+                root.note_synthesized()
                 root.finish(failure)
-            elif place.role is _WRITER:
+            elif run.details.role is _WRITER:
+                recorder.ended(id_)
                 root.failure = failure
                 root.written = True
                 root.finish_chat()
-            else:  # unknown to the recorder, if it is a reranker
-                root.recorder.failed(id_, failure)
+            else:
+                recorder.failed(id_, failure)
 
     def new_span(self, *args: Any, **kwargs: Any) -> None:
         """Build nothing: spans are followed by id alone."""
@@ -343,7 +319,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         """Do nothing; see `span_drop`."""
 
 
-def _begin_root(call: _Call, recorder: Recorder, place: _Place | None) -> bool:
+def _begin_root(call: _Call, above: Run | None, recorder: Recorder) -> bool:
     """Start an interaction; below another, only if the application chooses so."""
     id_, role, arguments, instance, tags = call
     name = type(instance).__name__
@@ -351,23 +327,17 @@ def _begin_root(call: _Call, recorder: Recorder, place: _Place | None) -> bool:
     if role is _WORKFLOW:
         tags = active_instrument_tags.get()
         query = arguments.get("start_event")
-    parent_id = None if place is None else place.run_id
-    picked = (recorder.chooses or bool(tags)) and recorder.picks(
-        name, tags_in(tags) if tags else None, parent_id
-    )
-    if place is not None and not picked:
+    parent_id = None if above is None else above.id
+    picked = recorder.picks(name, tags_in(tags) if tags else None, parent_id)
+    if above is not None and not picked:
         return False
-    note = Note(dict(tags) if tags else None)
-    recorder.started(
-        id_, parent_id, "chain", name, query, note, asked=role is _ENGINE, picked=picked
+    root = _Root(role=role, id=id_, recorder=recorder, tags=dict(tags) if tags else None)
+    run = recorder.started(
+        id_, parent_id, "chain", name, query, root, asked=role is _ENGINE, picked=picked
     )
-    if place is not None:
-        if recorder.is_step(id_):  # within a retriever
-            recorder.ended(id_)
-            return False
-        place.answered = True
-    _keep(id_, _Root(id=id_, role=role, recorder=recorder, note=note))
-    return True
+    if above is not None and run is not above:
+        above.details.answered = True
+    return run is not None
 
 
 def _begin_part(call: _Call, recorder: Recorder) -> None:
@@ -375,52 +345,54 @@ def _begin_part(call: _Call, recorder: Recorder) -> None:
     id_, role, arguments, instance, tags = call
     if current_interaction() is None or role is _WRITER:
         return
-    note = Note(dict(tags) if tags else None, instance if role is _MODEL else None)
-    root = _Root(id=id_, role=_RERANKER if role is _ASKING else role, recorder=recorder, note=note)
-    root.instance = instance
+    role = _RERANKER if role is _ASKING else role
+    root = _Root(
+        role=role,
+        id=id_,
+        recorder=recorder,
+        tags=dict(tags) if tags else None,
+        instance=instance,
+    )
     if role is _SYNTHESIS:
-        note.synthesized = [arguments.get("nodes") or ()]
+        root.synthesized = [arguments.get("nodes") or ()]
         query = arguments.get("query")
-        recorder.started(id_, None, "chain", type(instance).__name__, query, note, asked=True)
-    elif root.role is not _RERANKER:  # whose own models are parts
-        kind, name, inputs = _called(role, instance, arguments)
-        recorder.started(id_, None, kind, name, inputs, note)
-    _keep(id_, root)
+        recorder.started(id_, None, "chain", type(instance).__name__, query, root, asked=True)
+    else:
+        recorder.started(id_, None, *_called(role, instance, arguments), root)
 
 
-def _begin_member(call: _Call, parent_id: str | None, place: _Place) -> None:
-    """Start a run below another one, or keep the place of what is none."""
+def _begin_member(call: _Call, parent_id: str | None, above: Run, recorder: Recorder) -> None:
+    """Start a run below another one, or a step."""
     id_, role, arguments, instance, _ = call
-    root = place.root
+    root, place = above.root.details, above.details.role
     is_run = (
         role is _RETRIEVER
-        or (role is _TOOL and place.role is not _TOOL)
+        or (role is _TOOL and place is not _TOOL)
         or (
             role is _MODEL
-            and place.role is not _MODEL
+            and place is not _MODEL
             and not (root.streams and _is_inner(root.streams, instance))
         )
     )
     if is_run:
         kind, name, inputs = _called(role, instance, arguments)
-        own = _Place(id_, role, root, instance=instance if role is _MODEL else None)
-        _keep(id_, own)
-        if role is _MODEL and place.role is _RERANKER:
+        if role is _MODEL and place is _RERANKER:
             inputs = None  # what a reranker asks shows the model that answers nothing
-        root.recorder.started(id_, place.run_id, kind, name, inputs, own.instance)
-    elif role is _WRITER and parent_id == root.id:
-        _keep(id_, _Place(id_, role, root, run_id=root.id))
-        _listening.hear_events()
-    elif role is _RERANKER or role is _ASKING:
-        _keep(id_, _Place(id_, _RERANKER, root, run_id=place.run_id))
-    elif not ((role is _ENGINE or role is _WORKFLOW) and _begin_root(call, root.recorder, place)):
+        note = Note(role, instance if role is _MODEL else None)
+        recorder.started(id_, above.id, kind, name, inputs, note)
+    elif role is _RERANKER or role is _ASKING or (role is _WRITER and parent_id == root.id):
+        if role is _WRITER:
+            _hear_events()
+        run = Run(id_, above, "chain", "", None)
+        run.details = Note(role if role is _WRITER else _RERANKER)
+        recorder.follow(id_, run)
+    elif not ((role is _ENGINE or role is _WORKFLOW) and _begin_root(call, above, recorder)):
         # An engine inside an agent, a model inside a model, a synthesizer.
-        _keep(id_, place)
-        if role is _SYNTHESIS and place is root and root.role is _ENGINE:
+        recorder.follow(id_, above)
+        if role is _SYNTHESIS and above.details is root and root.role is _ENGINE:
             nodes = arguments.get("nodes")
             if nodes is not None:
-                note = root.note
-                note.synthesized = [*(note.synthesized or ()), nodes]
+                root.synthesized = [*(root.synthesized or ()), nodes]
             root.asks = not isinstance(instance, (ContextOnly, NoText))
 
 
@@ -437,23 +409,22 @@ class EventListener(BaseEventHandler):
 
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:  # noqa: ARG002
         """Note one event."""
-        kind = type(event)
-        if kind not in _READ:
+        kind, recorder = type(event), _listening.recorder
+        if kind not in _READ or recorder is None:
             return
         try:
             span_id = event.span_id
-            place = None if span_id is None else _places.get(span_id)
-            if place is None or span_id is None:
+            run = None if span_id is None else recorder.run(span_id)
+            root = None if run is None else run.root.details
+            if run is None or root is None:
                 return
-            root = place.root
-            if place.role is _MODEL and place.id in root.streams:
-                span_id = place.id  # of a call within it: a subclass tells by its base's alone
             if kind is StreamChatDeltaReceivedEvent:
-                if place.role is _WRITER:
-                    root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
-            elif span_id in root.streams:
-                del root.streams[span_id]
-                _hear_end(root, span_id, event)
+                if run.details.role is _WRITER:
+                    recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
+            # A subclass tells of a call within its own by its base's event alone.
+            elif (id_ := str(run.id if run.details.role is _MODEL else span_id)) in root.streams:
+                del root.streams[id_]
+                _hear_end(root, id_, event)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -468,9 +439,7 @@ def _hear_end(root: _Root, span_id: str, event: Any) -> None:
     reply = None if failure is not None else note_reply(event.response)
     if span_id == root.id:
         root.finish(failure, outputs=reply)
-        return
-    _places.pop(span_id, None)
-    if failure is None or isinstance(failure, GeneratorExit):
+    elif failure is None or isinstance(failure, GeneratorExit):
         # Whoever reads a model's stream may stop when it has enough; whether the answer is whole,
         # the root knows.
         root.recorder.ended(span_id, reply)
@@ -480,36 +449,45 @@ def _hear_end(root: _Root, span_id: str, event: Any) -> None:
         root.finish(failure)
 
 
-def _is_inner(streams: Mapping[str, _Place], instance: Any) -> bool:
+def _is_inner(streams: Mapping[str, Any], instance: Any) -> bool:
     """Return whether this call belongs to a stream of the same model that is being read.
 
     An asynchronous stream over a model's own synchronous one: two calls to LlamaIndex, one to the
     model.
     """
-    return any(p.instance is instance and ".astream_" in p.id for p in [*streams.values()])
+    return any(model is instance and ".astream_" in id_ for id_, model in [*streams.items()])
 
 
 def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[RunKind, str, Any]:
     """Return the kind, the name and the inputs of the run that a call is."""
+    name = type(instance).__name__
     if role is _MODEL:
-        return "model", type(instance).__name__, note_prompt(arguments)
+        return "model", name, note_prompt(arguments)
     if role is _TOOL:
-        return "tool", _tool_name(instance), note_tool_query(arguments)
-    return "retriever", type(instance).__name__, next(iter(arguments.values()), None)
+        with contextlib.suppress(Exception):  # a tool of the application's own may not say
+            name = instance.metadata.name or name
+        return "tool", name, note_tool_query(arguments)
+    query = next(iter(arguments.values()), None)
+    return ("retriever" if role is _RETRIEVER else "chain"), name, query
 
 
-def _given(place: _Place, result: Any) -> Any:
+def _given(run: Run, result: Any, recorder: Recorder) -> Any:
     """Return what the recorder keeps of a call's result."""
-    if place.role is _MODEL:
+    note = run.details
+    if note.role is _MODEL:
         reply = note_reply(result)
-        if reply is not None and place.inner is not None:
-            reply = reply._replace(extra=place.inner.raw)  # the tokens' counts
+        if reply is not None and note.inner is not None:
+            reply = reply._replace(extra=note.inner.raw)  # the tokens' counts
         return reply
-    if place.role is _RETRIEVER:
+    if note.role is _RETRIEVER:
         return note_nodes(result or ())
-    if place.role is _TOOL and not place.answered:
-        return _retrieved(place.root.recorder, result)
-    return None
+    if note.role is not _TOOL or note.answered:
+        return None
+    nodes = note_tool_nodes(result)
+    if nodes:
+        return note_nodes(nodes)
+    called = getattr(result, "tool_name", None)
+    return note_tool_text(result) if called and recorder.is_retrieval_tool(called) else None
 
 
 def _is_reply(result: Any) -> bool:
@@ -524,42 +502,14 @@ def _is_reply(result: Any) -> bool:
     )
 
 
-def _retrieved(recorder: Recorder, output: Any) -> Any:
-    """Return what a tool retrieved: nodes, or the text of a retrieval tool; None: nothing."""
-    nodes = note_tool_nodes(output)
-    if nodes:
-        return note_nodes(nodes)
-    name = getattr(output, "tool_name", None)
-    return note_tool_text(output) if name and recorder.is_retrieval_tool(name) else None
-
-
-def _tool_name(instance: Any) -> str:
-    try:
-        name = instance.metadata.name
-    except Exception:  # noqa: BLE001 - a tool of the application's own may not say
-        name = None
-    return name or type(instance).__name__
-
-
-def _keep(id_: str, place: _Place) -> None:
-    if len(_places) >= _MAX_PLACES:
-        _forget_oldest()
-    _places[id_] = place
-
-
-def _forget_oldest() -> None:
-    """Forget spans that never ended, some at once; their runs age out of the recorder."""
-    for id_, place in oldest_of(_places, _FORGOTTEN_AT_ONCE):
-        if _places.pop(id_, None) is not None:
-            place.root.recorder.lost(place.run_id)
-
-
-def _note_loss(span_id: str | None) -> None:
-    """Note that an interaction is incomplete: it must not be scored as if it were whole."""
+def _note_loss(span_id: str | None, error: Exception) -> None:
+    """Note an error; the interaction is incomplete, and must not be scored as if it were whole."""
+    record_error("capture", error)
     with _capture:
-        place = None if span_id is None else _places.get(span_id)
-        if place is not None:
-            place.root.note.incomplete = True
+        recorder = _listening.recorder
+        run = None if recorder is None or span_id is None else recorder.run(span_id)
+        if run is not None:
+            run.root.lost += 1
 
 
 def _returned(root: _Root, result: Any) -> None:
@@ -576,20 +526,28 @@ def _returned(root: _Root, result: Any) -> None:
             return
     sources = note_sources(result)
     if sources:
-        root.note.shown = note_nodes(sources)
+        root.shown = note_nodes(sources)
     else:
-        _note_synthesized(root)
-    root.note.synthesized = None
+        root.note_synthesized()
+    root.synthesized = None
     if isinstance(result, (StreamingResponse, AsyncStreamingResponse)):
         if result.response_txt is None:
             result.response_gen = read_stream(result.response_gen, root)
         else:
             root.finish(outputs=result.response_txt)
-    elif isinstance(result, StreamingAgentChatResponse):
-        _returned_chat(root, result)
-    else:
+    elif not isinstance(result, StreamingAgentChatResponse):
         answer = note_answer(result)
         root.finish(outputs=answer, asked=bool(answer) and root.asks)
+    else:
+        root.returned = True
+        if (
+            root.written
+            or result.write_response_to_history_thread is not None
+            or result.awrite_response_to_history_task is not None
+        ):
+            root.finish_chat()
+        else:
+            root.finish(outputs=result.response)  # LlamaIndex's own engines drain each stream
 
 
 def _stream_in(result: Any) -> Any:
@@ -598,66 +556,15 @@ def _stream_in(result: Any) -> Any:
     return next((value for value in values if type(value) in _GENERATORS), None)
 
 
-def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
-    root.returned = True
-    if (
-        root.written
-        or chat.write_response_to_history_thread is not None
-        or chat.awrite_response_to_history_task is not None
-    ):
-        root.finish_chat()
-    else:
-        root.finish(outputs=chat.response)  # LlamaIndex's own engines drain each of their streams
-
-
-def _note_synthesized(root: _Root) -> None:
-    # Nothing was found, an engine that names no sources, or a failure after retrieval: what the
-    # synthesizer was given is what the model saw.
-    lists = root.note.synthesized
-    if lists is not None:
-        root.note.shown = note_nodes(node for nodes in lists for node in nodes)
-
-
 class _Listening:
-    """The state of listening in this process: whether, and for which monitor."""
+    """The state of listening in this process: for which monitor."""
 
-    def __init__(self) -> None:
-        self.recorder: Recorder | None = None
-        self.spans = SpanListener()
-        self.events = EventListener()
-        self.hears_events = False
-        self._lock = ForkSafeLock()  # around (un)instrument only, never around a call
-
-    def listen(self, recorder: Recorder) -> None:
-        with self._lock:
-            self.recorder = recorder
-            dispatcher = get_dispatcher()
-            if not any(h is self.spans for h in dispatcher.span_handlers):
-                dispatcher.add_span_handler(self.spans)
-
-    def hear_events(self) -> None:
-        """Attach the event handler, if it is not. A stream has begun; its events are yet to come.
-
-        Not from the beginning: an application without streams need not pay for its every event.
-        """
-        if not self.hears_events:
-            self.hears_events = True
-            get_dispatcher().add_event_handler(self.events)
-
-    def stop(self) -> None:
-        with self._lock:
-            self.recorder = None
-            # New lists: LlamaIndex may be walking the old ones in another thread.
-            dispatcher = get_dispatcher()
-            dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
-            dispatcher.event_handlers = [
-                h for h in dispatcher.event_handlers if h is not self.events
-            ]
-            self.hears_events = False
-            _places.clear()
+    recorder: Recorder | None = None
 
 
 _listening = _Listening()
+_spans, _events = SpanListener(), EventListener()
+_lock = ForkSafeLock()  # around (un)instrument only, never around a call
 _pulled: ContextVar[_Root | None] = ContextVar("ragmonitor_llama_index_pulled", default=None)
 """The interaction whose stream is being advanced right now, in this thread or task.
 
@@ -671,9 +578,28 @@ def instrument(monitor: Monitor) -> None:
 
     Called again it changes nothing; with another monitor, that one records instead.
     """
-    _listening.listen(monitor.recorder(_translator))
+    with _lock:
+        _listening.recorder = monitor.recorder(_translator)
+        dispatcher = get_dispatcher()
+        if not any(h is _spans for h in dispatcher.span_handlers):
+            dispatcher.add_span_handler(_spans)
+
+
+def _hear_events() -> None:
+    """Attach the event handler, if it is not. A stream has begun; its events are yet to come.
+
+    Not from the beginning: an application without streams need not pay for its every event.
+    """
+    dispatcher = get_dispatcher()
+    if not any(h is _events for h in dispatcher.event_handlers):
+        dispatcher.add_event_handler(_events)
 
 
 def uninstrument() -> None:
     """Record nothing new; of a stream that is being read, what is known without its events."""
-    _listening.stop()
+    with _lock:
+        _listening.recorder = None
+        # New lists: LlamaIndex may be walking the old ones in another thread.
+        dispatcher = get_dispatcher()
+        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not _spans]
+        dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not _events]

@@ -40,6 +40,7 @@ from ragmonitor.integration import (
     record_error,
     usage_of,
 )
+from ragmonitor_llama_index.roles import Role
 
 NotedNode = tuple[str, str | None, Any, dict[str, Any]]
 """Id, text, score and metadata of a node; None as text: its content is no text."""
@@ -60,17 +61,19 @@ class NotedReply(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Note:
-    """Notes on a root for the translator, over the root's whole life."""
+    """Notes on a run, over its whole life: its `details`."""
 
-    tags: Mapping[str, Any] | None
-    model: Any = None
-    """The model that runs by itself."""
-    incomplete: bool = False
-    """A part of the interaction was lost by a fault of ours."""
+    role: Role
+    instance: Any = None
+    """The model, by which a stream is told from its own inner calls."""
+    inner: NotedReply | None = None
+    """The reply within a structured model's call, which drops it."""
+    answered: bool = False
+    """Whether an engine in this tool is an interaction of its own, whose answer is no retrieval."""
+    tags: Mapping[str, Any] | None = None
+    """A root's."""
     shown: NotedNodes | None = None
-    """The nodes that the model was shown; None if the result does not name them."""
-    synthesized: list[Iterable[Any]] | None = None
-    """The lists of nodes that synthesizers got; released when the root's call returns."""
+    """The nodes that a root's model was shown; None if the result does not name them."""
 
 
 def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
@@ -201,8 +204,7 @@ def note_tool_nodes(output: Any) -> Sequence[Any]:
         return (raw,)
     if isinstance(raw, list):
         return raw if raw and isinstance(raw[0], (NodeWithScore, BaseNode)) else ()
-    nodes = getattr(raw, "source_nodes", None)
-    return nodes if isinstance(nodes, list) else ()
+    return note_sources(raw)
 
 
 def note_tool_text(output: Any) -> str | None:
@@ -236,7 +238,7 @@ class LlamaIndexTranslator:
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the model saw: after reranking, as the result names them."""
         note = root.details
-        if not isinstance(note, Note) or note.shown is None:
+        if note is None or note.shown is None:
             return None
         # Each once: engines that ask others name what several of them found several times.
         named: dict[tuple[str, str | None], NotedNode] = {}
@@ -267,7 +269,7 @@ class LlamaIndexTranslator:
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model): from the model's package and its metadata."""
-        llm = run.details.model if isinstance(run.details, Note) else run.details
+        llm = None if run.details is None else run.details.instance
         if llm is None:
             return "", ""
         provider = ""
@@ -310,24 +312,15 @@ class LlamaIndexTranslator:
     def labels(self, root: Run) -> dict[str, Any]:
         """Return session, user and tags of `instrument_tags`, and the rest as attributes."""
         note = root.details
-        if not isinstance(note, Note):
+        if note is None:
             return {}
         tags = note.tags or {}
         labels = labels_of(tags, tags_in(tags))
-        if note.incomplete or _is_unreadable(note.shown) or _has_unreadable(root):
-            labels["capture_incomplete"] = True
+        noted = [note.shown] + [run.outputs for run in root.root.members if run.has_retrieved]
+        labels["capture_incomplete"] = any(
+            text is None for each in noted if isinstance(each, tuple) for _, text, *_ in each
+        )
         return labels
-
-
-def _is_unreadable(noted: Any) -> bool:
-    return isinstance(noted, tuple) and any(text is None for _, text, _, _ in noted)
-
-
-def _has_unreadable(root: Run) -> bool:
-    return any(
-        run.kind in ("retriever", "tool") and _is_unreadable(run.outputs)
-        for run in getattr(root, "members", ())
-    )
 
 
 def _is_of_the_model(noted: NotedNode) -> bool:

@@ -353,12 +353,10 @@ ONE = (Message(role="user", text="Of load 7?"),)
 def test_later_changes_of_messages_do_not_show(monitor: FakeMonitor) -> None:
     """Applications append the reply to the list that they asked with."""
     asked = [ChatMessage(role="user", content="Of load 7?")]
-    kept: list[Any] = []
-    with monitor.interaction(query="Why?") as interaction:
-        interaction._hand_over = kept.append
+    with monitor.interaction(query="Why?"):
         asked.append(Parts(monitor=monitor).chat_model.chat(asked).message)
         asked.clear()
-    (generation,) = kept[0].interaction().generations
+    (generation,) = monitor.only().generations
     assert generation.input == ONE
 
 

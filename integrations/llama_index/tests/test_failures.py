@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from typing import Any
 
@@ -15,7 +14,6 @@ from integrations.llama_index.tests.scripted import (
     chat_engine,
     query_engine,
 )
-from ragmonitor.integration import Recorder
 from ragmonitor.runtime import guard
 from ragmonitor_llama_index import handler, instrument, uninstrument
 
@@ -39,7 +37,7 @@ def test_a_bug_of_ours_never_reaches_the_application(
     inner = {
         "span_enter": (handler, "_begin_member"),
         "span_exit": (handler, "note_nodes"),
-        "span_drop": (handler, "_note_synthesized"),
+        "span_drop": (handler._Root, "note_synthesized"),
     }[method]
     monkeypatch.setattr(*inner, bug)
     instrument(quiet_monitor)
@@ -50,8 +48,6 @@ def test_a_bug_of_ours_never_reaches_the_application(
     else:
         assert str(query_engine(streaming=mode == "stream").query("How heavy?")) == ANSWER
     uninstrument()
-    handler._places.clear()
-    handler._listening.stop()
     assert guard.errors["capture"] > before
 
 
@@ -70,8 +66,6 @@ def test_a_bug_in_the_recorder_never_reaches_the_application(
     assert str(query_engine(streaming=True).query("How heavy?")) == ANSWER
     assert "".join(chat_engine("context").stream_chat("How heavy?").response_gen) == ANSWER
     uninstrument()
-    handler._places.clear()
-    handler._listening.stop()
 
 
 class Raising:
@@ -90,34 +84,10 @@ ODD: tuple[Any, ...] = (None, 5, "RetrieverQueryEngine.query-" + "0" * 36, [], o
 def test_no_listener_raises_whatever_it_is_given(quiet_monitor: FakeMonitor, name: str) -> None:
     """Other code may call them, too, with values of any type."""
     instrument(quiet_monitor)
-    listeners = (handler._listening.spans, handler._listening.events)
+    listeners = (handler._spans, handler._events)
     listener = next(getattr(each, name) for each in listeners if hasattr(each, name))
     given = 1 if name == "handle" else 4 + (name == "span_enter")
     for instance in (query_engine(), ScriptedLLM()):
         for values in itertools.product((*ODD, instance), repeat=given):
             listener(*values)
     uninstrument()
-    handler._places.clear()
-
-
-def test_spans_that_never_end_are_bounded_below_a_root_too(
-    quiet_monitor: FakeMonitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What makes room is counted, and the interaction that lost it is incomplete."""
-    monkeypatch.setattr(handler, "_MAX_PLACES", 50)
-    monkeypatch.setattr(handler, "_FORGOTTEN_AT_ONCE", 5)
-    lost: list[Any] = []
-    monkeypatch.setattr(Recorder, "lost", lambda _self, run_id: lost.append(run_id))
-    instrument(quiet_monitor)
-    listener = handler._listening.spans
-    arguments = inspect.signature(lambda query: query).bind("How heavy?")
-    engine = query_engine()
-    listener.span_enter("RetrieverQueryEngine.query-" + "0" * 36, arguments, engine)
-    for n in range(500):
-        id_ = f"Other.step-{n:036d}"
-        listener.span_enter(id_, arguments, object(), "RetrieverQueryEngine.query-" + "0" * 36)
-        assert len(handler._places) <= 50
-    assert lost
-    uninstrument()
-    handler._places.clear()
-    handler._listening.stop()

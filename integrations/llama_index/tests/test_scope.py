@@ -10,13 +10,11 @@ from integrations.llama_index.tests.scripted import FakeMonitor, ScriptedLLM, qu
 
 @pytest.mark.parametrize("n", [1, 200])
 def test_nothing_is_kept_of_what_has_ended(monitor: FakeMonitor, n: int) -> None:
-    """The map of open spans is empty between calls."""
-    from ragmonitor_llama_index.handler import _places
-
+    """The table of open runs is empty between calls."""
     engine = query_engine()
     for _ in range(n):
         engine.query("How heavy?")
-    assert _places == {}
+    assert monitor.open_runs == 0
     assert len(monitor.interactions) == n
 
 

@@ -11,7 +11,8 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 from integrations.llama_index.tests.scripted import ScriptedLLM
 from ragmonitor.integration import Run, Usage
 from ragmonitor_llama_index import LlamaIndexTranslator
-from ragmonitor_llama_index.translate import note_reply
+from ragmonitor_llama_index.roles import Role
+from ragmonitor_llama_index.translate import Note, note_reply
 
 translator = LlamaIndexTranslator()
 
@@ -19,7 +20,7 @@ translator = LlamaIndexTranslator()
 def model_run(response: Any, llm: Any = None) -> Run:
     run = Run("m", None, "model", "LLM", None)
     run.outputs = note_reply(response)
-    run.details = llm
+    run.details = Note(Role.MODEL, llm)
     return run
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain
 from typing import Any, cast
 
@@ -57,16 +56,9 @@ class FinishedTree(FinishedRuns):
         self.root = root
         self.steps = steps
         by_id = {step.span.span_id: step for step in steps}
-        step = by_id.get(root.span_id)
-        run = Root(
-            format_trace_id(root.context.trace_id) + root.span_id,
-            None,
-            "chain",
-            root.name if step is None else step.name,
-            step,
-        )
-        self.outer_chains: list[Step] = []
-        """Those of no model, retriever or tool, from the outside in."""
+        own = by_id.get(root.span_id)
+        run_id = format_trace_id(root.context.trace_id) + root.span_id
+        run = Root(run_id, None, "chain", root.name if own is None else own.name, own)
         # Times and ids are set after the fact: a run notes its own when it is made.
         run.caller, run.target = root.parent, root.context
         run.started_ns = root.started_ns
@@ -78,16 +70,15 @@ class FinishedTree(FinishedRuns):
         """Of a retriever that says nothing, the one in it that does is the retrieval."""
         runs: dict[str, Run] = {root.span_id: run}
         for span_id in parents:  # from the outside in
-            each = by_id.get(span_id)
-            if each is None or each is step:
+            step = by_id.get(span_id)
+            if step is None or step is own:
                 continue
             above = runs[span_id] = runs.get(parents[span_id], run)
-            if each.documents is None and each.role == "retriever" and span_id in wrappers:
-                pass
-            elif each.role in ("model", "retriever", "tool"):
-                runs[span_id] = _run(each, above, run, is_retrieval_tool)
-            elif each.role == "chain" and above is run:
-                self.outer_chains.append(each)
+            is_wrapper = step.role == "retriever" and step.documents is None and span_id in wrappers
+            if step.role in ("model", "retriever", "tool") and not is_wrapper:
+                runs[span_id] = _run(step, above, is_retrieval_tool)
+            elif step.role == "chain" and above is run:
+                self._steps.outer_chains.append(step)
         run.members.sort(key=lambda member: member.started_ns)
         self._end(run)
 
@@ -106,25 +97,30 @@ class FinishedTree(FinishedRuns):
         scopes = (step.span.scope for step in self.steps)
         return {FRAMEWORKS[scope] for scope in scopes if scope in FRAMEWORKS}
 
+    @property
+    def models(self) -> list[Run]:
+        """The model calls that worked on the answer, by their start."""
+        return [run for run in self._root.members if run.is_generation]
+
     def _end(self, root: Root) -> None:
         """Set when and how the interaction ended: a stream's text may come after its root's end.
 
         LangChain ends a root after its model, so that one which had not ended was cut short.
         """
-        span, read = self.root, self._steps
-        models, streams = read.models, read.streams
+        span, read, models = self.root, self._steps, self.models
+        late = models if read.streams else []
         root.ended_ns = max(
             [span.ended_ns]
-            + [run.ended_ns for run in models if streams]
+            + [run.ended_ns for run in late]
             + [step.span.ended_ns for step in self.steps if not span.ended_ns]
         )
         for run in models:
-            if not streams and read.is_late(run):
+            if not read.streams and read.is_late(run):
                 run.status = "partial"
         root.is_cut_short = root.status == "ok" and self.is_cut_short()
         says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
         # OpenLLMetry ends a closed stream of LangChain without a word.
-        is_closed = not streams and says_nothing and any(read.prompt(run) for run in models)
+        is_closed = not read.streams and says_nothing and any(read.prompt(run) for run in models)
         if root.is_cut_short or (root.status == "ok" and is_closed):
             root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
@@ -132,7 +128,7 @@ class FinishedTree(FinishedRuns):
         root.asked = is_engine and bool(read.answer(root) or not models)
 
 
-def _run(step: Step, above: Run, root: Root, is_retrieval_tool: Callable[[str], bool]) -> Run:
+def _run(step: Step, above: Run, is_retrieval_tool: Callable[[str], bool]) -> Run:
     """Return a model's, a retriever's or a tool's step as a run below another one."""
     span, kind = step.span, cast("RunKind", step.role)
     run = Run(span.span_id, above, kind, step.name, step)
@@ -141,14 +137,12 @@ def _run(step: Step, above: Run, root: Root, is_retrieval_tool: Callable[[str], 
     if kind == "retriever" and above.kind == "tool":
         above.retrieved = True
         run.details = above.inputs
-    elif kind == "tool" and step.documents:
-        run.outputs = step.documents
-    elif kind == "tool" and is_retrieval_tool(run.name):
-        run.outputs = step.answer or None
+    elif kind == "tool":
+        run.outputs = step.documents or (is_retrieval_tool(run.name) and step.answer) or None
     waited_s = span.attributes.get(GENAI_FIRST_CHUNK)
     if kind == "model" and isinstance(waited_s, int | float) and 0 < waited_s < 1e6:
         run.first_piece_ns = span.started_ns + int(waited_s * 1e9)
-    root.members.append(run)
+    run.root.members.append(run)
     return run
 
 
@@ -161,9 +155,11 @@ class _StepTranslator(Translator):
     def __init__(self, tree: FinishedTree, root: Root) -> None:
         self._tree = tree
         self._root = root
-        self.framework = (root.inputs or tree.steps[0]).dialect.framework
+        self.framework = (root.inputs or tree.steps[0]).dialect
         self.streams = FRAMEWORKS.get(tree.root.scope) != "langchain"
         """A root may end before the stream that it returned does."""
+        self.outer_chains: list[Step] = []
+        """Those of no model, retriever or tool, from the outside in."""
 
     def query(self, run: Run) -> str:
         question: str = run.inputs.query if run.inputs is not None else ""
@@ -171,15 +167,14 @@ class _StepTranslator(Translator):
             return question
         # A graph's span of OpenLLMetry says nothing, the one in it does; a workflow's of GenAI
         # neither, and its model's prompt names the question apart.
-        said = [step.query for step in self._tree.outer_chains]
-        said += [model.inputs.variable for model in self.models]
-        if question := next(filter(None, said), ""):
-            return question
+        models = self._tree.models
+        said = [step.query for step in self.outer_chains]
+        said += [model.inputs.variable for model in models]
         # An agent asks its model before it searches, and nothing stands beside the question then.
-        first = min((r.started_ns for r in self._root.members if r.kind == "retriever"), default=0)
-        before = next((m.inputs for m in self.models if m.started_ns < first), None)
-        asked = [m.text for m in before.prompt if m.role == "user"] if before is not None else ()
-        return asked[-1] if asked else ""
+        first = min((run.started_ns for run in self._retrievers), default=0)
+        before = next((m.inputs.prompt for m in models if m.started_ns < first), ())
+        said += [m.text for m in reversed(before) if m.role == "user"]
+        return next(filter(None, said), "")
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         if isinstance(run.outputs, str):
@@ -191,11 +186,8 @@ class _StepTranslator(Translator):
 
         Where no prompt tells, these are what the last reranker left.
         """
-        left = [
-            step.documents
-            for step in self._tree.steps
-            if step.role == "reranker" and step.documents is not None
-        ]
+        rerankers = [step.documents for step in self._tree.steps if step.role == "reranker"]
+        left = [documents for documents in rerankers if documents is not None]
         if not left:
             return None
         chunks = {chunk.text: chunk for chunk in chain(self._tree.retrieved_chunks(), *left)}
@@ -211,7 +203,7 @@ class _StepTranslator(Translator):
         if run.kind == "model":
             return text
         # A stream, of which the root saw the beginning at most, is its models'.
-        is_stream = self.streams and any(map(self.is_late, self.models))
+        is_stream = self.streams and any(map(self.is_late, self._tree.models))
         return "" if is_stream or is_repr(text) else text
 
     def is_late(self, model: Run) -> bool:
@@ -229,25 +221,23 @@ class _StepTranslator(Translator):
 
     def labels(self, root: Run) -> dict[str, Any]:
         steps = [root.inputs or self._tree.steps[0], *(run.inputs for run in root.root.members)]
-        labels = dict(steps[0].labels)
         sessions = (step.labels.get("session_id") for step in steps)
-        labels["session_id"] = next(filter(None, sessions), "")
-        labels["capture_incomplete"] = self._is_incomplete()
-        return labels
+        own: dict[str, Any] = steps[0].labels
+        return own | {
+            "session_id": next(filter(None, sessions), ""),
+            "capture_incomplete": self._root.status == "ok" and self._is_incomplete(),
+        }
 
     # --- what is missing, and where else it may stand -------------------------------------------
 
     def _is_incomplete(self) -> bool:
-        if self._root.status != "ok":
-            return False
-        retrievers = [run for run in self._root.members if run.kind == "retriever"]
-        for run in retrievers:
+        for run in self._retrievers:
             found = self._documents(run)
             # One without a text among others is an empty document.
             is_known = found is not None and (not found or any(chunk.text for chunk in found))
             if not (is_known or run.error or run.inside_retriever):
                 return True
-        if not any(self.query(run) for run in (self._root, *retrievers)):
+        if not any(map(self.query, (self._root, *self._retrievers))):
             return True  # a switch hides them
         answer, steps = self._tree.answer(), self._tree.steps
         return not answer or any(s.span.is_cut(answer) or not s.is_whole for s in steps)
@@ -258,22 +248,25 @@ class _StepTranslator(Translator):
         if not found or any(chunk.text for chunk in found):
             return found
         text = "" if run.details is None else run.details.answer
-        retrievers = [r for r in self._root.members if r.kind == "retriever"]
-        if not text and sum(not r.inside_retriever for r in retrievers) == 1:
-            contexts = (m.inputs.context for m in reversed(self.models))
+        if not text and sum(not each.inside_retriever for each in self._retrievers) == 1:
+            contexts = (model.inputs.context for model in reversed(self._tree.models))
             text = next(filter(None, contexts), "")
-        return _with_texts(found, text) if text else found
+        pieces = [piece for piece in text.split("\n\n") if piece.strip()]
+        if len(pieces) == len(found):
+            return tuple(replace(each, text=p) for each, p in zip(found, pieces, strict=True))
+        # None without an id, where these are not a paragraph each.
+        return (Chunk(text=text),) if text else found
 
-    @cached_property
-    def models(self) -> list[Run]:
-        return [run for run in self._root.members if run.is_generation]  # which are sorted
+    @property
+    def _retrievers(self) -> list[Run]:
+        return [run for run in self._root.members if run.kind == "retriever"]
 
 
 def _ending(span: SpanRecord) -> tuple[Status, str]:
     """Return how what the span stands for ended, and `TypeName: message` if it failed."""
     if not span.ended_ns:
         return "partial", ""
-    if span.status != "error":
+    if not span.has_failed:
         return "ok", ""
     kind, message = span.exception
     if not kind:
@@ -286,11 +279,3 @@ def _ending(span: SpanRecord) -> tuple[Status, str]:
     if kind in ("CancelledError", "KeyboardInterrupt"):
         return "cancelled", ""
     return "error", f"{kind or 'Error'}: {message}"
-
-
-def _with_texts(stubs: Sequence[Chunk], text: str) -> tuple[Chunk, ...]:
-    """Return documents with their texts; one without an id, if these are not a paragraph each."""
-    pieces = [piece for piece in text.split("\n\n") if piece.strip()]
-    if len(pieces) != len(stubs):
-        return (Chunk(text=text),)
-    return tuple(replace(stub, text=piece) for stub, piece in zip(stubs, pieces, strict=True))

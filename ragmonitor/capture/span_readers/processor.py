@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel
 from opentelemetry.sdk.trace import SpanProcessor
-from opentelemetry.trace import format_span_id
 
+from ragmonitor.capture.plain import current_interaction
 from ragmonitor.capture.probe_mark import current_mark
 from ragmonitor.capture.recorder import oldest_of, tool_matcher
-from ragmonitor.capture.scopes import scope_of
-from ragmonitor.capture.span_readers.dialects import SCOPES, dialect_of
-from ragmonitor.capture.span_readers.spans import SpanRecord, local_parent_id, span_record
-from ragmonitor.capture.span_readers.trees import JoinedTrace, OpenSpan
+from ragmonitor.capture.span_readers.dialects import follows
+from ragmonitor.capture.span_readers.spans import SpanRecord, span_record
+from ragmonitor.capture.span_readers.trees import JoinedTrace
 from ragmonitor.runtime.guard import record_error
 from ragmonitor.runtime.protocols import Clock, Finished
 from ragmonitor.semconv.conventions import SCOPE
@@ -41,33 +40,29 @@ MAX_SPANS: Final = 50_000
 
 
 @dataclass(slots=True)
-class _Ended:
-    """A span that has ended, or is taken as never to end."""
+class _Held:
+    """A span that is open, or waits for the rest of its interaction."""
 
     span: ReadableSpan
     stamp: float
-    """The time at which it ended."""
+    """The time at which it began, or ended."""
+    is_open: bool = True
+    """It has not ended, and is not yet taken as never to end."""
     record: SpanRecord | None = None
     """What it says, once that has been read."""
 
 
 @dataclass(slots=True)
 class _Trace:
-    """The spans of one trace that are open, and those that wait for their interaction."""
+    """The spans of one trace: all that are open, and those that ended and may be needed."""
 
-    open: dict[int, tuple[Span, float]] = field(default_factory=dict)
-    """Open spans by id, each with the time at which it began."""
-    ended: dict[int, _Ended] = field(default_factory=dict)
-    """By id, those that ended since a span of a dialect began."""
+    spans: dict[int, _Held] = field(default_factory=dict)
     matches: bool = False
-    """It has a span of a dialect."""
+    """It has a span of a dialect; what ended before that began is not held."""
     changed: bool = False
     """A span has ended since the last sweep."""
     due: float = 0.0
     """The time at which a sweep may find something complete without a new span."""
-
-    def __len__(self) -> int:
-        return len(self.open) + len(self.ended)
 
 
 class InteractionSpanProcessor(SpanProcessor):
@@ -126,7 +121,7 @@ class InteractionSpanProcessor(SpanProcessor):
                 self._closed
                 or (scope is not None and scope.name == SCOPE)
                 or (current and otel.get_value(_SUPPRESSED, current))
-                or scope_of(self._hand_over) is not None
+                or current_interaction(self._hand_over) is not None
             ):
                 return
             if current_mark(parent_context if parent_context is not None else current):
@@ -135,13 +130,10 @@ class InteractionSpanProcessor(SpanProcessor):
                 return
             if self._held >= MAX_SPANS:
                 self._forget_oldest()
-            trace = self._traces.get(context.trace_id)
-            if trace is None:
-                trace = self._traces.setdefault(context.trace_id, _Trace())
-            trace.open[context.span_id] = (span, self._clock())
+            trace = self._traces.setdefault(context.trace_id, _Trace())
+            trace.spans[context.span_id] = _Held(span, self._clock())
             self._held += 1
-            if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
-                self._traces[context.trace_id] = trace
+            self._traces[context.trace_id] = trace  # which was empty, and may be swept away
             trace.matches = trace.matches or _follows(span)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -151,24 +143,23 @@ class InteractionSpanProcessor(SpanProcessor):
         try:
             context = span.context
             trace = None if context is None else self._traces.get(context.trace_id)
-            if context is None or trace is None:
-                return
+            held = None if trace is None else trace.spans.get(context.span_id)
             # Not seen to start: not ours to read, or seen to end already.
-            if context.span_id not in trace.open:
+            if trace is None or held is None or not held.is_open:
                 return
             trace.matches = trace.matches or _follows(span)
-            if trace.matches:
-                trace.ended[context.span_id] = _Ended(span, self._clock())
-            # In this order, so that a sweep meanwhile sees it among the one or the other.
-            trace.open.pop(context.span_id, None)
+            # In this order, since a sweep may come meanwhile.
+            held.span, held.stamp = span, self._clock()
+            held.is_open = False
             trace.changed = True
             if trace.matches:
                 if not self._awake:
                     self._awake = True
                     self._wake()
                 return
+            trace.spans.pop(context.span_id, None)
             self._held -= 1
-            if not (trace.open or trace.ended):
+            if not trace.spans:
                 self._traces.pop(context.trace_id, None)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -186,19 +177,17 @@ class InteractionSpanProcessor(SpanProcessor):
 
     def __len__(self) -> int:
         """Return how many spans wait for their interaction."""
-        return sum(len(trace.ended) for trace in [*self._traces.copy().values()])
+        traces = [*self._traces.copy().values()]
+        return sum(not held.is_open for each in traces for held in each.spans.copy().values())
 
     def sweep(self) -> None:
         """Hand over what is complete and quiet; give up what never ends."""
-        self._sweep(0.0, QUIET_S)
+        self.drain(0.0, QUIET_S)
 
-    def drain(self, timeout_s: float) -> bool:
+    def drain(self, timeout_s: float, quiet_s: float = 0.0) -> bool:
         """Hand over what is complete, quiet or not; return whether the time sufficed."""
-        return self._sweep(max(0.0, timeout_s), 0.0)
-
-    def _sweep(self, timeout_s: float, quiet_s: float) -> bool:
         sweeping = self._sweeping
-        if not sweeping.acquire(timeout=timeout_s):
+        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
             return False
         try:
             self._take(quiet_s)
@@ -215,45 +204,54 @@ class InteractionSpanProcessor(SpanProcessor):
 
     def _take(self, quiet_s: float) -> None:
         now = self._clock()
-        held = 0
+        count = 0
         for trace_id, trace in [*self._traces.copy().items()]:
             try:
-                self._age(trace, now)
-                if trace.ended and (trace.changed or now >= trace.due or not quiet_s):
+                has_ended = self._age(trace, now)
+                if has_ended and (trace.changed or now >= trace.due or not quiet_s):
                     self._take_from(trace, now, quiet_s)
             except Exception as error:  # noqa: BLE001 - a fault that is kept is met at every sweep
                 record_error("capture", error)
-                trace.ended.clear()
+                for span_id, held in [*trace.spans.copy().items()]:
+                    if not held.is_open:
+                        trace.spans.pop(span_id, None)
                 self._on_forgotten("unreadable")
-            if not (trace.open or trace.ended):
+            if not trace.spans:
                 self._traces.pop(trace_id, None)
-            held += len(trace)
-        self._held = held
+            count += len(trace.spans)
+        self._held = count
 
-    def _age(self, trace: _Trace, now: float) -> None:
-        aged = False
-        for span_id, (span, began) in [*trace.open.copy().items()]:
-            if now - began < SPAN_AGE_S or trace.open.pop(span_id, None) is None:
-                continue
-            trace.changed = True
-            if _follows(span):
-                # Read as it is: an instrumentation that never ends it has said the most by now.
-                trace.ended[span_id] = _Ended(span, now - QUIET_S)
-                aged = True
+    def _age(self, trace: _Trace, now: float) -> bool:
+        """Give up what never ends; return whether anything has ended, or is given up."""
+        aged = has_ended = False
+        for span_id, held in [*trace.spans.copy().items()]:
+            if held.is_open and now - held.stamp >= SPAN_AGE_S:
+                trace.changed = True
+                if _follows(held.span):
+                    # Read as it is: an instrumentation that never ends it has said the most by now.
+                    held.stamp, held.is_open = now - QUIET_S, False
+                    aged = True
+                else:
+                    trace.spans.pop(span_id, None)
+            has_ended = has_ended or not held.is_open
         if aged:
             self._on_forgotten("aged_out")
+        return has_ended
 
     def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
         """Hand over the trees that are complete and quiet, and let go of what will be in none."""
         trace.changed = False
         ages: dict[str, float] = {}
-        spans: list[SpanRecord] = []
-        open_spans = _open_spans(trace)  # before those that have ended: see `on_end`
-        for ended in [*trace.ended.copy().values()]:
-            ended.record = record = ended.record or span_record(ended.span)
-            spans.append(record)
-            ages[record.span_id] = now - ended.stamp
-        joined = JoinedTrace(spans, open_spans, is_retrieval_tool=self._is_retrieval_tool)
+        ended: list[SpanRecord] = []
+        still_open: list[SpanRecord] = []
+        for held in [*trace.spans.copy().values()]:
+            if held.is_open:
+                still_open.append(span_record(held.span))
+                continue
+            held.record = record = held.record or span_record(held.span)
+            ended.append(record)
+            ages[record.span_id] = now - held.stamp
+        joined = JoinedTrace(ended, still_open, is_retrieval_tool=self._is_retrieval_tool)
         kept, gone = set[str](), set[str]()
         for finished in joined.interactions():
             members = {finished.root.span_id, *(step.span.span_id for step in finished.steps)}
@@ -264,10 +262,10 @@ class InteractionSpanProcessor(SpanProcessor):
             if not any(self._is_claimed(name) for name in finished.observed):
                 self._hand_over(finished)
         # Of the rest, what shares a trace with an open span may yet become a part of a tree.
-        rest_s = SPAN_AGE_S if open_spans else quiet_s
+        rest_s = SPAN_AGE_S if still_open else quiet_s
         rest = {i for i in joined.connecting & ages.keys() - gone if i in kept or ages[i] < rest_s}
         for span_id in ages.keys() - rest:
-            trace.ended.pop(int(span_id, 16), None)
+            trace.spans.pop(int(span_id, 16), None)
         waits = ((quiet_s if ages[i] < quiet_s else SPAN_AGE_S) - ages[i] for i in rest)
         trace.due = now + min(waits, default=0.0)
 
@@ -276,7 +274,7 @@ class InteractionSpanProcessor(SpanProcessor):
     def _forget_oldest(self) -> None:
         for trace_id, trace in oldest_of(self._traces, 1):  # one in, one out
             if self._traces.pop(trace_id, None) is not None:
-                self._held -= len(trace)
+                self._held -= len(trace.spans)
                 if trace.matches:
                     self._on_forgotten("too_many_open")
 
@@ -284,16 +282,4 @@ class InteractionSpanProcessor(SpanProcessor):
 def _follows(span: ReadableSpan) -> bool:
     """Return whether a span is, or will be, of a dialect."""
     scope = span.instrumentation_scope
-    name = "" if scope is None else scope.name
-    return name.startswith(SCOPES) or dialect_of(name, span.attributes or {}) is not None
-
-
-def _open_spans(trace: _Trace) -> dict[str, OpenSpan]:
-    open_spans = {}
-    for span_id, (span, _) in [*trace.open.copy().items()]:
-        open_spans[format_span_id(span_id)] = OpenSpan(
-            local_parent_id(span),
-            _follows(span),
-            span.instrumentation_scope.name if span.instrumentation_scope else "",
-        )
-    return open_spans
+    return follows("" if scope is None else scope.name, span.attributes or {})

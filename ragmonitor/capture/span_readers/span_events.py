@@ -1,4 +1,4 @@
-"""What instrumentations write into a span's events, as the attributes that dialects read.
+"""What instrumentations write into a span's events, as the attributes that are read.
 
 Messages stand there in three generations of the GenAI conventions, and what a vector store found in
 OpenLLMetry's `db.query.result`. An attribute that the span has itself goes before its events.
@@ -13,18 +13,21 @@ from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, parsed, text_in
 from ragmonitor.capture.span_readers.texts import parts_in
 from ragmonitor.semconv import conventions as names
 
-_DETAILS: Final = "gen_ai.client.inference.operation.details"
-"""Since 1.37 of the semantic conventions: messages under the names of the span's attributes."""
-_DETAILED: Final = (
-    "gen_ai.system_instructions",
-    names.GENAI_INPUT_MESSAGES,
-    names.GENAI_OUTPUT_MESSAGES,
-)
-_CONTENTS: Final = {
-    "gen_ai.content.prompt": ("gen_ai.prompt", names.GENAI_INPUT_MESSAGES),
-    "gen_ai.content.completion": ("gen_ai.completion", names.GENAI_OUTPUT_MESSAGES),
+_CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    # Of 1.27 of the semantic conventions: the messages in JSON under one attribute of the event.
+    "gen_ai.content.prompt": {"gen_ai.prompt": names.GENAI_INPUT_MESSAGES},
+    "gen_ai.content.completion": {"gen_ai.completion": names.GENAI_OUTPUT_MESSAGES},
+    # Since 1.37: under the names of the span's attributes.
+    "gen_ai.client.inference.operation.details": {
+        name: name
+        for name in (
+            "gen_ai.system_instructions",
+            names.GENAI_INPUT_MESSAGES,
+            names.GENAI_OUTPUT_MESSAGES,
+        )
+    },
 }
-"""Of 1.27: the messages in JSON under one attribute of the event."""
+"""By event: which of its attributes stands for which one of the span's."""
 _MESSAGES: Final = {
     "gen_ai.system.message": ("system", names.GENAI_INPUT_MESSAGES),
     "gen_ai.user.message": ("user", names.GENAI_INPUT_MESSAGES),
@@ -54,52 +57,42 @@ def with_contents(
             kind = text_in(fields.get("exception.type")) or ""
             text = text_in(fields.get("exception.message")) or ""
             exception = kind.rpartition(".")[2], text[:MAX_ERROR_CHARACTERS]
-        elif name == _DETAILS:
-            told |= {each: fields[each] for each in _DETAILED if each in fields}
         elif name in _CONTENTS:
-            written, attribute = _CONTENTS[name]
-            if written in fields:
-                told[attribute] = fields[written]
+            told |= {to: fields[of] for of, to in _CONTENTS[name].items() if of in fields}
         elif name == _FOUND:
             told.setdefault(names.GENAI_RETRIEVAL_DOCUMENTS, []).append(_document(fields))
         elif name in _MESSAGES:
             role, attribute = _MESSAGES[name]
-            # A tool that is called shows in the message's other fields.
-            message = {"role": role, **_message(fields)}
-            told.setdefault(attribute, [])
-            if isinstance(told[attribute], list):
-                told[attribute].append(message)
+            if isinstance(listed := told.setdefault(attribute, []), list):
+                listed.append({"role": role, **_message(fields)})
     return {**told, **attributes}, exception
 
 
 def _message(fields: Mapping[str, Any]) -> dict[str, Any]:
-    body = (
-        parsed(fields["gen_ai.event.content"]) if _is_text(fields, "gen_ai.event.content") else {}
-    )
-    whole = {**fields, **body} if isinstance(body, Mapping) else dict(fields)
-    inner = parsed(whole["message"]) if _is_text(whole, "message") else whole.get("message")
-    if isinstance(inner, Mapping):  # of a choice
-        whole = {**whole, **inner}
+    whole = {**fields, **_mapping(fields.get("gen_ai.event.content"))}
+    inner = whole.get("message")
+    if isinstance(inner := parsed(inner) if isinstance(inner, str) else inner, Mapping):
+        whole |= inner  # of a choice
     elif inner is not None:
         whole["content"] = inner
-    if _is_text(whole, "content"):
-        whole["content"] = parts_in(whole["content"])
+    if isinstance(content := whole.get("content"), str):
+        whole["content"] = parts_in(content)
+    # A tool that is called shows in the message's other fields.
     return {name: whole[name] for name in ("content", "parts", "tool_calls") if name in whole}
 
 
 def _document(fields: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = fields.get(f"{_FOUND}.metadata")
-    metadata = parsed(metadata) if isinstance(metadata, str) else metadata
-    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+    metadata = _mapping(fields.get(f"{_FOUND}.metadata"))
     texts = (fields.get(f"{_FOUND}.document"), *map(metadata.get, _TEXTS_IN_METADATA))
-    text = next((each for each in texts if isinstance(each, str)), None)
-    found = {
+    return {
         "id": fields.get(f"{_FOUND}.id"),
         "score": fields.get(f"{_FOUND}.score"),
         "metadata": metadata,
+        "content": next((each for each in texts if isinstance(each, str)), None),
     }
-    return found if text is None else {**found, "content": text}
 
 
-def _is_text(fields: Mapping[str, Any], name: str) -> bool:
-    return isinstance(fields.get(name), str)
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping, or the one in a text of JSON; an empty one if it is none."""
+    value = parsed(value) if isinstance(value, str) else value
+    return dict(value) if isinstance(value, Mapping) else {}

@@ -69,19 +69,29 @@ def messages(value: Any) -> tuple[Message, ...]:
     return tuple(Message(role=role or "user", text=text) for role, text in parts if text)
 
 
-def documents(value: Any) -> Documents:
+def documents(value: Any, *, are_stubs: bool = False) -> Documents:
     """Return the documents that a retriever's or reranker's output lists.
 
     Documents of LangChain's and nodes of LlamaIndex's, perhaps each as a text of JSON.
+
+    Args:
+        value: The output.
+        are_stubs: What has an id and a score may have no text, which is empty then.
     """
     if isinstance(value, Mapping):
         value = value.get("documents")
     if not isinstance(value, list | tuple):
         return None
-    items = [parsed(item) if isinstance(item, str) else item for item in value]
-    chunks = [chunk_in(item) for item in items if isinstance(item, Mapping)]
-    found = tuple(chunk for chunk in chunks if chunk is not None)
-    return found if len(found) == len(items) else None
+    found = []
+    for item in value:
+        fields = parsed(item) if isinstance(item, str) else item
+        chunk = chunk_in(fields) if isinstance(fields, Mapping) else None
+        if chunk is None and are_stubs and isinstance(fields, Mapping):
+            chunk = chunk_in({**fields, "content": ""})
+        if chunk is None:
+            return None
+        found.append(chunk)
+    return tuple(found)
 
 
 def tool_text(value: Any) -> str:

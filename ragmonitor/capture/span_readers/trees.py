@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
-from ragmonitor.capture.span_readers import openllmetry
 from ragmonitor.capture.span_readers.ancestry import Ancestry
-from ragmonitor.capture.span_readers.dialects import FRAMEWORKS, dialect_of
+from ragmonitor.capture.span_readers.dialects import FRAMEWORKS, LLAMA_INDEX, follows
 from ragmonitor.capture.span_readers.finished import FinishedTree
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.steps import Step, step_of
+from ragmonitor.capture.span_readers.steps import Step, begins_anew, step_of
 from ragmonitor.records import Usage
 
 _MERGED = ("prompt", "context", "variable", "answer", "provider", "model", "usage")
 """What a span of a model call may lack, and another one of the same call may have."""
-
-
-class OpenSpan(NamedTuple):
-    """A span that has not ended."""
-
-    parent_id: str
-    """Empty: it has none in this process."""
-    matches: bool
-    """It is, or may be, of a dialect."""
-    scope: str = ""
-    """The name of the instrumentation that began it."""
 
 
 class JoinedTrace:
@@ -36,7 +23,7 @@ class JoinedTrace:
     def __init__(
         self,
         spans: Iterable[SpanRecord],
-        open_spans: Mapping[str, OpenSpan] | None = None,
+        open_spans: Iterable[SpanRecord] = (),
         *,
         is_retrieval_tool: Callable[[str], bool] = lambda _name: False,
     ) -> None:
@@ -44,32 +31,30 @@ class JoinedTrace:
 
         Args:
             spans: Those that have ended; spans of no dialect connect the others, or are left out.
-            open_spans: By id: those that have not. What lies below an open span of a dialect, or
-                encloses one, is no interaction yet.
+            open_spans: Those that have not. What lies below an open span of a dialect, or encloses
+                one, is no interaction yet.
             is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
         """
         self._spans = {span.span_id: span for span in spans}
-        self._open = open_spans or {}
         self._is_retrieval_tool = is_retrieval_tool
-        parents = {span_id: span.parent_id for span_id, span in self._open.items()}
-        parents |= {span_id: span.parent_id for span_id, span in self._spans.items()}
+        all_spans = {span.span_id: span for span in open_spans} | self._spans
+        parents = {span_id: span.parent_id for span_id, span in all_spans.items()}
+        of_llama_index = {i for i, span in all_spans.items() if span.scope == LLAMA_INDEX}
         ancestry = Ancestry(parents)
-        for span in [*filter(openllmetry.begins_anew, self._spans.values())]:
-            if any(self._is_of_llama_index(above) for above in ancestry.above(span.span_id)):
-                self._spans[span.span_id] = replace(span, parent_id="", parent=None, memo={})
-                parents[span.span_id] = ""
+        for span_id in of_llama_index & self._spans.keys():
+            span = self._spans[span_id]
+            if begins_anew(span) and not of_llama_index.isdisjoint(ancestry.above(span_id)):
+                self._spans[span_id] = replace(span, parent_id="", parent=None, memo={})
+                parents[span_id] = ""
         self._ancestry = Ancestry(parents)
-        self._steps: dict[str, Step] = {}
-        for span in self._spans.values():
-            dialect = dialect_of(span.scope, span.attributes)
-            if dialect is not None:
-                self._steps[span.span_id] = step_of(span, dialect)
-        self._unfinished = {i for i, span in self._open.items() if span.matches}
+        steps = ((span_id, step_of(span)) for span_id, span in self._spans.items())
+        self._steps = {span_id: step for span_id, step in steps if step is not None}
+        self._unfinished = {
+            span_id
+            for span_id, span in all_spans.items()
+            if span_id not in self._spans and follows(span.scope, span.attributes)
+        }
         self._waiting = self._ancestry.enclosing(self._unfinished)
-
-    def _is_of_llama_index(self, span_id: str) -> bool:
-        span = self._open.get(span_id) or self._spans.get(span_id)
-        return span is not None and span.scope == openllmetry.LLAMA_INDEX
 
     @property
     def connecting(self) -> set[str]:
@@ -84,61 +69,45 @@ class JoinedTrace:
         has: an application's own `answer` span, or a server's request span, around a search and a
         model call.
         """
-        alone: list[SpanRecord] = []
-        beside: set[str] = set()
-        found: list[FinishedTree] = []
         inside = self._ancestry.below(self._unfinished | self._steps.keys())
-        for span_id in self._ancestry.order:
-            if span_id in inside or span_id not in self._steps or self._is_growing(span_id):
-                continue
-            top = self._spans[span_id]
-            finished = self._finished(top)
+        below: dict[str, list[str]] = {}
+        for top in self._ancestry.order:
+            if top in self._steps and top not in inside and not self._is_growing(top):
+                for span_id in (top, *self._ancestry.above(top)):
+                    if span_id in self._spans:
+                        below.setdefault(span_id, []).append(top)
+        used, beside = set[str](), set[str]()
+        found: list[FinishedTree] = []
+        # First the outermost ones of a dialect; of others the innermost.
+        for span_id in sorted(below, key=lambda i: (i not in self._steps, len(below[i]))):
+            is_anchor = span_id not in self._steps
+            tops = [top for top in below[span_id] if top not in used]
+            if is_anchor:
+                tops = [top for top in tops if self._spans[top].parent_id not in beside]
+            if len(tops) <= is_anchor or self._is_growing(span_id):
+                continue  # one to retrieve, one to ask; what is open may yet enclose more
+            finished = self._finished(self._spans[span_id], tops, in_turn=is_anchor)
             if finished is None:
-                alone.append(top)
                 continue
             found.append(finished)
-            if top.scope in FRAMEWORKS:
-                beside.add(top.parent_id)
-        # OpenInference does not make its spans of LangChain the current ones: what their clients'
-        # instrumentations say of the same search and model call lies beside them.
-        found += self._anchored([top for top in alone if top.parent_id not in beside])
+            used.update(tops)
+            if finished.root.scope in FRAMEWORKS:
+                # OpenInference does not make its spans of LangChain the current ones: what their
+                # clients' instrumentations say of the same search and model call lies beside them.
+                beside.add(finished.root.parent_id)
         return sorted(found, key=lambda finished: finished.root.started_ns)
 
     def _is_growing(self, span_id: str) -> bool:
         # What failed or was cancelled leaves spans that no one ends.
-        return span_id in self._waiting and self._spans[span_id].status != "error"
-
-    def _anchored(self, alone: list[SpanRecord]) -> Iterator[FinishedTree]:
-        """Yield the innermost spans of no dialect that enclose a retrieval and a model.
-
-        What is open still may yet enclose more, so nothing below it is decided.
-        """
-        below: dict[str, list[SpanRecord]] = {}
-        for top in alone:
-            for above in self._ancestry.above(top.span_id):
-                if above in self._spans:
-                    below.setdefault(above, []).append(top)
-        used: set[str] = set()
-        for span_id in sorted(below, key=lambda i: len(below[i])):
-            tops = [top for top in below[span_id] if top.span_id not in used]
-            if len(tops) < 2 or self._is_growing(span_id):
-                continue  # one to retrieve, one to ask
-            finished = self._finished(self._spans[span_id], tops, in_turn=True)
-            if finished is not None:
-                used.update(top.span_id for top in tops)
-                yield finished
+        return span_id in self._waiting and not self._spans[span_id].has_failed
 
     def _finished(
-        self,
-        root: SpanRecord,
-        tops: Iterable[SpanRecord] = (),
-        *,
-        in_turn: bool = False,
+        self, root: SpanRecord, tops: Iterable[str], *, in_turn: bool
     ) -> FinishedTree | None:
-        """Return the tree below a root, of an anchor that of these tops; None: no interaction."""
+        """Return the tree of a root and the steps below it; None: no interaction."""
         steps: list[Step] = []
         parents: dict[str, str] = {}
-        pending = [(top.span_id, root.span_id) for top in tops] or [(root.span_id, "")]
+        pending = [(top, "" if top == root.span_id else root.span_id) for top in tops]
         for span_id, above in pending:  # which grows
             enclosing = above
             if span_id in self._steps:
@@ -178,16 +147,15 @@ def _merged(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
             outer = next(under_way, "")
         if outer:
             outer_of[span_id] = outer
-    within = Counter(outer_of.values())
+    inner = Counter(outer_of.values())
     merged = []
     for step in steps:
         span_id = step.span.span_id
-        one = replace(step, role="other") if span_id in within else step
-        outer = "" if span_id in within else outer_of.get(span_id, "")
-        while within[outer] == 1:
-            others = {name: getattr(models[outer], name) for name in _MERGED}
+        one = replace(step, role="other") if span_id in inner else step
+        outer = "" if span_id in inner else outer_of.get(span_id, "")
+        while inner[outer] == 1:
             missing = (name for name in _MERGED if getattr(one, name) in ((), "", Usage()))
-            one = replace(one, **{name: others[name] for name in missing})
+            one = replace(one, **{name: getattr(models[outer], name) for name in missing})
             outer = outer_of.get(outer, "")
         merged.append(one)
     return merged

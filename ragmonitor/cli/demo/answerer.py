@@ -41,9 +41,9 @@ class Weights:
         self._n_texts = len(known)
         self._holding = Counter(piece for each in known for piece in each)
 
-    def __getitem__(self, piece: str) -> float:
-        """Return the piece's weight, above 0."""
-        return math.log(1 + (self._n_texts + 1) / (1 + self._holding[piece]))
+    def of(self, pieces: Iterable[str]) -> float:
+        """Return the weight of pieces together; that of each is above 0."""
+        return sum(math.log(1 + (self._n_texts + 1) / (1 + self._holding[each])) for each in pieces)
 
 
 class Passages:
@@ -62,11 +62,8 @@ class Passages:
     def __call__(self, question: str) -> list[Chunk]:
         """Return the best passages, best first."""
         asked = set(piece_counts(question))
-
-        def match(at: int) -> float:
-            return sum(self.weights[piece] for piece in asked & self._words[at])
-
-        best = nlargest(PASSAGES_SHOWN, range(len(self._chunks)), key=match)
+        matches = [self.weights.of(asked & words) for words in self._words]
+        best = nlargest(PASSAGES_SHOWN, range(len(matches)), key=matches.__getitem__)
         return [self._chunks[at] for at in best]
 
 
@@ -93,13 +90,12 @@ class ExtractiveAnswerer:
         found = _PARTS.search(prompt)
         context, question = (found[1], found[2]) if found else ("", "")
         asked = set(piece_counts(question))
-        total = sum(self._weights[piece] for piece in asked)
 
         def match(sentence: str) -> float:
-            return sum(self._weights[piece] for piece in asked.intersection(piece_counts(sentence)))
+            return self._weights.of(asked.intersection(piece_counts(sentence)))
 
         best = max(readable_sentences(context), key=match, default="")
-        if not total or match(best) < MIN_MATCH * total:
+        if not asked or match(best) < MIN_MATCH * self._weights.of(asked):
             return REFUSAL_CHINESE if language(question) == "zh" else REFUSAL
         return best
 

@@ -17,7 +17,7 @@ def load_documents() -> dict[str, str]:
     """
     lines = ["# Settings", ""]
     for option in OPTIONS:
-        lines += [f"The setting {option.name}: {option.field.description}", ""]
+        lines += [f"The setting {option.name}: {option.description}", ""]
     documents = {SETTINGS: "\n".join(lines)}
     package = Path(ragmonitor.__file__).parent
     # An installed package has no pyproject.toml beside it.

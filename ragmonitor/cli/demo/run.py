@@ -1,19 +1,22 @@
-"""Builds the demo's applications, lets them run under a real monitor, and sums it up."""
+"""Runs the demo's applications under a real monitor, asks them, and sums it up."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import random
+import signal
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer, Passages
 from ragmonitor.cli.demo.documents import SETTINGS, load_documents
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
-from ragmonitor.cli.demo.traffic import PHASES, Asker, Schedule, SpoilableModel
-from ragmonitor.cli.drivers import FRAMEWORKS, Driver, installed
+from ragmonitor.cli.demo.traffic import PHASES, ROUTES, Schedule, SpoilableModel, questions
+from ragmonitor.cli.drivers import FRAMEWORKS, Application, installed
 from ragmonitor.cli.monitor_client import is_free
 from ragmonitor.cli.options import DemoOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, say
@@ -32,14 +35,14 @@ FLUSH_TIMEOUT_S: Final = 30.0
 MAX_WORST: Final = 3
 
 
-class Watcher(Exporter):
-    """Counts the reports of the sampled judge by phase; an exporter of the demo's monitor."""
+class Demo(Exporter):
+    """Asks the applications, and counts the reports of the sampled judge, as an exporter."""
 
     def __init__(self, schedule: Schedule) -> None:
-        """Have seen nothing yet.
+        """Have asked and seen nothing yet.
 
         Args:
-            schedule: Says in which phase an answer was given.
+            schedule: The times of the spike and of the end.
         """
         self._schedule = schedule
         self.phases: dict[str, Counter[str]] = {phase: Counter() for phase in PHASES}
@@ -47,6 +50,12 @@ class Watcher(Exporter):
         self.worst: deque[dict[str, str]] = deque(maxlen=MAX_WORST)
         """Answers with a sentence that their chunks do not support; the newest first."""
         self.alarm_of_spike: AlarmEvent | None = None
+        self.asked: Counter[str] = Counter()
+        """Numbers of questions by framework."""
+        self.failed = 0
+        self._last_failure = ""
+        self._quoted: dict[str, str] | None = None
+        """The sentence that was said last."""
 
     def export(self, report: Report) -> None:
         """Take in one report."""
@@ -78,15 +87,104 @@ class Watcher(Exporter):
         if is_of_spike and self.alarm_of_spike is None:
             self.alarm_of_spike = event
 
+    def ask(
+        self,
+        applications: Mapping[str, Application],
+        model: SpoilableModel,
+        *,
+        rate: float,
+        quiet: bool,
+    ) -> None:
+        """Ask in turn, until the time is over or Ctrl-C, and say how it goes."""
+        stop, chance = threading.Event(), random.Random(1)
+        # No question is cut off: its answer would be an error that nobody asked for.
+        before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+        next_s, status_s = time.monotonic(), time.time() + STATUS_EVERY_S
+        for framework, question in zip(itertools.cycle(applications), questions(), strict=False):
+            next_s = max(next_s + 1 / rate, time.monotonic())
+            if stop.wait(next_s - time.monotonic()) or self._schedule.is_over(time.time()):
+                break
+            model.is_spoiled = self._schedule.phase(time.time()) == "during"
+            self.asked[framework] += 1
+            try:
+                for _ in applications[framework](question, {"route": chance.choice(ROUTES)}):
+                    pass  # a user reads it
+            except Exception as error:  # noqa: BLE001 - what fails is the monitored application
+                self.failed += 1
+                self._last_failure = f"{type(error).__name__}: {error}"
+            if not quiet and time.time() >= status_s:
+                status_s += STATUS_EVERY_S
+                self._say_status()
+        signal.signal(signal.SIGINT, before)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demo:
-    """A running demo."""
+    def _say_status(self) -> None:
+        now_s = time.time()
+        phase = self._schedule.phase(now_s)
+        counts, passed_s = self.phases[phase], now_s - self._schedule.began_s
+        text = f"{passed_s:.0f} s, {phase} the spike: {self.asked.total()} questions"
+        if counts["claiming"]:
+            text += (
+                f"; {counts['bad']} of {counts['claiming']} answers hallucinated {phase} the spike"
+            )
+        if self.failed:
+            text += f"; {self.failed} failed: {self._last_failure}"[:200]
+        say(text)
+        if self.worst and self.worst[0] is not self._quoted:
+            self._quoted = self.worst[0]
+            say(quoted(self._quoted))
 
-    monitor: Monitor
-    watcher: Watcher
-    asker: Asker
-    schedule: Schedule
+    def summary(self, monitor: Monitor) -> dict[str, Any]:
+        """Return what happened, for JSON."""
+        captured = _counted(monitor, f"{metrics.INTERACTIONS}_total", "framework")
+        outcomes = _counted(monitor, f"{metrics.EVALUATIONS}_total", "outcome")
+        expected = captured.total() * len(table.select(monitor.settings.evaluators)) * 2
+        began_s, ended_s = self._schedule.spike_s
+        alarm = self.alarm_of_spike
+        return {
+            "interactions": captured.total(),
+            "asked": self.asked.total(),
+            "by_framework": dict(captured),
+            "failed": self.failed,
+            "all_accounted_for": self.asked == captured and outcomes.total() == expected,
+            "scored": outcomes.pop("scored", 0),
+            "unscored": dict(outcomes),
+            "hallucination_rate": {
+                phase: round(counts["bad"] / counts["claiming"], 4) if counts["claiming"] else None
+                for phase, counts in self.phases.items()
+            },
+            "spike": {"began_s": round(began_s, 3), "ended_s": round(ended_s, 3)},
+            "alarm": alarm and {"delay_s": round(alarm.at_s - began_s, 2), "text": str(alarm)},
+            "worst": [*self.worst],
+            "seconds": round(time.time() - self._schedule.began_s, 2),
+        }
+
+    def say_summary(self, summary: dict[str, Any]) -> None:
+        """Say what happened, for people."""
+        say("")
+        for phase, counts in self.phases.items():
+            say(
+                f"{phase} the spike: {counts['answers']} answers; {counts['bad']} of "
+                f"{counts['claiming']} hallucinated"
+            )
+        if alarm := summary["alarm"]:
+            say(f"{alarm['delay_s']:.0f} s after the spike began: {alarm['text']}")
+        else:
+            say("No alarm was raised: in a longer demo there is more evidence.")
+        if self.worst:
+            say("Sentences that no chunk supports:")
+        for each in self.worst:
+            say(quoted(each))
+        unscored = ", ".join(f"{cause} {n}" for cause, n in summary["unscored"].items()) or "none"
+        say(
+            f"{summary['asked']} asked, {summary['interactions']} captured, {summary['scored']} "
+            f"scores, without a score: {unscored}; "
+            f"{accounted_for(is_complete=summary['all_accounted_for'])}"
+        )
+
+
+def quoted(bad: dict[str, str]) -> str:
+    """Return a question with a sentence of its answer and the verdict on it, for people."""
+    return f"  {bad['question']}\n    »{bad['sentence']}«  {bad['verdict']}"
 
 
 def run(options: DemoOptions) -> int:
@@ -95,7 +193,8 @@ def run(options: DemoOptions) -> int:
     Raises:
         RagMonitorError: It cannot begin: no framework, a port that is taken, a bad setting.
     """
-    if options.json_output and options.seconds is None:
+    quiet = options.json_output
+    if quiet and options.seconds is None:
         raise SettingsError("--json needs --seconds: the object comes at the end")
     drivers = installed()
     settings = Settings.load()
@@ -103,15 +202,18 @@ def run(options: DemoOptions) -> int:
     judging: dict[str, Any] = {}
     if settings.judge.model is None:
         judging = {"judge": QuoteJudge(), "sample": 1.0, "budget": Budget(usd_per_day=25.0)}
-    ui_url = f"http://127.0.0.1:{port}" if port else None
-    schedule = Schedule(began_s=time.time(), seconds=options.seconds)
-    watcher = Watcher(schedule)
+    documents = load_documents()
+    passages = Passages(documents)
+    model = SpoilableModel(ExtractiveAnswerer(passages.weights), documents[SETTINGS])
+    demo = Demo(Schedule(began_s=time.time(), seconds=options.seconds))
     monitor = Monitor(
         service=SERVICE,
         objectives=OBJECTIVES,
-        exporters=[*settings.exporters, watcher],
+        exporters=[*settings.exporters, demo],
         content=ContentSettings(policy=settings.content.policy or "all"),
-        server=ServerSettings(enabled=True, port=port, ui=True, ui_url=ui_url),
+        server=ServerSettings(
+            enabled=True, port=port, ui=True, ui_url=f"http://127.0.0.1:{port}" if port else None
+        ),
         **judging,
     )
     with contextlib.ExitStack() as cleanup:
@@ -119,21 +221,22 @@ def run(options: DemoOptions) -> int:
         for driver in drivers.values():
             driver.instrument(monitor)
             cleanup.callback(driver.uninstrument)
-        asker = _asker(drivers, schedule, options.rate)
-        demo = Demo(monitor=monitor, watcher=watcher, asker=asker, schedule=schedule)
-        monitor.start()
-        asker.start()
-        with contextlib.suppress(KeyboardInterrupt):
-            _wait(demo, drivers, quiet=options.json_output)
-        asker.stop.set()
-        asker.join(10.0)
+        applications = {
+            name: driver.application(passages, PROMPT, model) for name, driver in drivers.items()
+        }
+        monitor.start().flush(FLUSH_TIMEOUT_S)  # the page is served by then
+        if not quiet:
+            say(f"page: {monitor.ui_url or 'not served'}")
+            say(f"metrics: {monitor.metrics_url or 'not served'}")
+            for name in FRAMEWORKS.keys() - drivers:
+                say(f"{name} is not shown; for it: pip install {FRAMEWORKS[name]}")
+        demo.ask(applications, model, rate=options.rate, quiet=quiet)
         monitor.flush(FLUSH_TIMEOUT_S)
-        summary = _summary(demo)
-    if options.json_output:
+        summary = demo.summary(monitor)
+    if quiet:
         print_json(summary)
     else:
-        for line in _lines(demo, summary):
-            say(line)
+        demo.say_summary(summary)
     return FINE if summary["all_accounted_for"] else SOMETHING_WRONG
 
 
@@ -147,81 +250,6 @@ def _port(options: DemoOptions, server: ServerSettings) -> int:
     return 0
 
 
-def _asker(drivers: dict[str, Driver], schedule: Schedule, rate: float) -> Asker:
-    """Build an application of each framework over the same documents."""
-    documents = load_documents()
-    passages = Passages(documents)
-    model = SpoilableModel(ExtractiveAnswerer(passages.weights), documents[SETTINGS])
-    applications = {
-        name: driver.application(passages, PROMPT, model) for name, driver in drivers.items()
-    }
-    return Asker(applications, model, schedule, rate=rate)
-
-
-def _wait(demo: Demo, drivers: dict[str, Driver], *, quiet: bool) -> None:
-    """Say how it goes until the demo is over."""
-    demo.asker.join(1.0)  # the page is served by then
-    if not quiet:
-        say(f"page: {demo.monitor.ui_url or 'not served'}")
-        say(f"metrics: {demo.monitor.metrics_url or 'not served'}")
-        for name in FRAMEWORKS.keys() - drivers:
-            say(f"{name} is not shown; for it: pip install {FRAMEWORKS[name]}")
-    shown: dict[str, str] | None = None
-    next_s = demo.schedule.began_s + STATUS_EVERY_S
-    while demo.asker.is_alive():
-        demo.asker.join(0.25)
-        if quiet or time.time() < next_s:
-            continue
-        next_s += STATUS_EVERY_S
-        say(_status(demo))
-        newest = next(iter(demo.watcher.worst), None)
-        if newest is not None and newest is not shown:
-            shown = newest
-            say(_quoted(newest))
-
-
-def _quoted(bad: dict[str, str]) -> str:
-    return f"  {bad['question']}\n    »{bad['sentence']}«  {bad['verdict']}"
-
-
-def _status(demo: Demo) -> str:
-    phase = demo.asker.phase
-    passed_s = time.time() - demo.schedule.began_s
-    counts = demo.watcher.phases[phase]
-    text = f"{passed_s:.0f} s, {phase} the spike: {demo.asker.asked.total()} questions"
-    if counts["claiming"]:
-        text += f"; {counts['bad']} of {counts['claiming']} answers hallucinated {phase} the spike"
-    if demo.asker.failed:
-        text += f"; {demo.asker.failed} failed: {demo.asker.last_failure}"[:200]
-    return text
-
-
-def _summary(demo: Demo) -> dict[str, Any]:
-    watcher, monitor, asked = demo.watcher, demo.monitor, demo.asker.asked
-    captured = _counted(monitor, f"{metrics.INTERACTIONS}_total", "framework")
-    outcomes = _counted(monitor, f"{metrics.EVALUATIONS}_total", "outcome")
-    expected = captured.total() * len(table.select(monitor.settings.evaluators)) * 2
-    began_s, ended_s = demo.schedule.spike_s
-    alarm = watcher.alarm_of_spike
-    return {
-        "interactions": captured.total(),
-        "asked": asked.total(),
-        "by_framework": dict(captured),
-        "failed": demo.asker.failed,
-        "all_accounted_for": asked == captured and outcomes.total() == expected,
-        "scored": outcomes.pop("scored", 0),
-        "unscored": dict(outcomes),
-        "hallucination_rate": {
-            phase: round(counts["bad"] / counts["claiming"], 4) if counts["claiming"] else None
-            for phase, counts in watcher.phases.items()
-        },
-        "spike": {"began_s": round(began_s, 3), "ended_s": round(ended_s, 3)},
-        "alarm": alarm and {"delay_s": round(alarm.at_s - began_s, 2), "text": str(alarm)},
-        "worst": [*watcher.worst],
-        "seconds": round(time.time() - demo.schedule.began_s, 2),
-    }
-
-
 def _counted(monitor: Monitor, name: str, label: str) -> Counter[str]:
     """Return a counter of the monitor's, summed by one of its labels."""
     counts: Counter[str] = Counter()
@@ -230,26 +258,3 @@ def _counted(monitor: Monitor, name: str, label: str) -> Counter[str]:
             if sample.name == name and sample.value:
                 counts[sample.labels[label]] += int(sample.value)
     return counts
-
-
-def _lines(demo: Demo, summary: dict[str, Any]) -> Iterator[str]:
-    """Yield the summary for people."""
-    yield ""
-    for phase, counts in demo.watcher.phases.items():
-        yield (
-            f"{phase} the spike: {counts['answers']} answers; {counts['bad']} of "
-            f"{counts['claiming']} hallucinated"
-        )
-    if alarm := summary["alarm"]:
-        yield f"{alarm['delay_s']:.0f} s after the spike began: {alarm['text']}"
-    else:
-        yield "No alarm was raised: in a longer demo there is more evidence."
-    if demo.watcher.worst:
-        yield "Sentences that no chunk supports:"
-    yield from map(_quoted, demo.watcher.worst)
-    unscored = ", ".join(f"{cause} {n}" for cause, n in summary["unscored"].items()) or "none"
-    yield (
-        f"{summary['asked']} asked, {summary['interactions']} captured, {summary['scored']} "
-        f"scores, without a score: {unscored}; "
-        f"{accounted_for(is_complete=summary['all_accounted_for'])}"
-    )

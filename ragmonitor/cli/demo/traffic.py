@@ -1,19 +1,14 @@
-"""The demo's user: asks the applications in turn, and spoils answers during the spike."""
+"""What the demo asks, when the spike is, and how answers are spoiled in it."""
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ragmonitor.cli.demo.answerer import readable_sentences
-from ragmonitor.cli.drivers import Application
 from ragmonitor.judges.sentences import language
 from ragmonitor.settings import OPTIONS
 
@@ -109,60 +104,9 @@ def spoil(answer: str, chance: random.Random) -> str:
     return f"{changed} {claim}"
 
 
-class Asker(threading.Thread):
-    """Asks questions at a steady rate."""
-
-    def __init__(
-        self,
-        applications: Mapping[str, Application],
-        model: SpoilableModel,
-        schedule: Schedule,
-        *,
-        rate: float,
-    ) -> None:
-        """Ask nothing before `start`.
-
-        Args:
-            applications: By the name of their framework.
-            model: Answers for all of them.
-            schedule: The times of the spike and of the end.
-            rate: Questions per second.
-        """
-        super().__init__(name="demo", daemon=True)
-        self._applications, self._model = applications, model
-        self._schedule, self._rate = schedule, rate
-        self._chance = random.Random(1)
-        self.stop = threading.Event()
-        self.asked: Counter[str] = Counter()
-        """Numbers of questions by framework."""
-        self.failed = 0
-        self.last_failure = ""
-
-    @property
-    def phase(self) -> Phase:
-        """The phase of now."""
-        return self._schedule.phase(time.time())
-
-    def run(self) -> None:
-        """Ask until the time is over."""
-        turns = zip(itertools.cycle(self._applications), self._questions(), strict=False)
-        next_s = time.monotonic()
-        for framework, question in turns:
-            next_s = max(next_s + 1 / self._rate, time.monotonic())
-            if self.stop.wait(next_s - time.monotonic()) or self._schedule.is_over(time.time()):
-                return
-            self._model.is_spoiled = self.phase == "during"
-            self.asked[framework] += 1
-            attributes = {"route": self._chance.choice(ROUTES)}
-            try:
-                for _ in self._applications[framework](question, attributes):
-                    pass  # a user reads it
-            except Exception as error:  # noqa: BLE001 - what fails is the monitored application
-                self.failed += 1
-                self.last_failure = f"{type(error).__name__}: {error}"
-
-    def _questions(self) -> Iterator[str]:
-        known = [*QUESTIONS]
-        while True:
-            self._chance.shuffle(known)
-            yield from known
+def questions() -> Iterator[str]:
+    """Yield questions without end, all of them in an order of its own each time."""
+    chance, known = random.Random(1), [*QUESTIONS]
+    while True:
+        chance.shuffle(known)
+        yield from known

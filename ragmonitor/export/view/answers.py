@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
 from ragmonitor.records import (
     FAILURES,
+    Assessment,
     Cause,
     Diagnosis,
     Evaluation,
@@ -118,28 +119,27 @@ class Answers:
         return len(self._kept)
 
     def add(self, report: Report) -> None:
-        """Take in a report."""
-        known = self._kept.get(report.interaction.id)
-        if report.assessment is None:
-            self._add_unscored(report, is_known=known is not None)
-            return
-        if report.role == "builtin":
-            badness = self._badness(report)
-            if report.assessment.risk is not None:
-                badness *= (1 + report.assessment.risk) / 2
-            self._keep(report, "builtin", badness)
-        elif known is None or known.basis != "judged":
-            self._keep(report, "judged", self._badness(report))
-
-    def _add_unscored(self, report: Report, *, is_known: bool) -> None:
-        interaction = report.interaction
-        failed = (
-            _cause(report) in FAILURES
-            or interaction.status != "ok"
-            or interaction.capture_incomplete
-        )
-        if report.role == "builtin" or (failed and not is_known):
-            self._keep(report, "unscored", float(failed))
+        """Take in a report: the sampled judge's stands for the built-in judge's."""
+        interaction, assessment = report.interaction, report.assessment
+        known = self._kept.get(interaction.id)
+        basis: Basis = "judged"
+        if assessment is None:
+            basis = "unscored"
+            badness = float(
+                _cause(report) in FAILURES
+                or interaction.status != "ok"
+                or interaction.capture_incomplete
+            )
+            if report.role != "builtin" and (known is not None or not badness):
+                return
+        else:
+            badness = self._badness(report, assessment)
+            if report.role == "builtin":
+                basis = "builtin"
+                badness *= 1.0 if assessment.risk is None else (1 + assessment.risk) / 2
+            elif known is not None and known.basis == "judged":
+                return
+        self._keep(report, basis, badness)
 
     def add_feedback(self, told: Feedback) -> None:
         """Keep what a person said beside its answer, if that is kept."""
@@ -162,24 +162,23 @@ class Answers:
             newest: Whether the newest come first.
         """
         wanted = search.strip().casefold()
-        found = [
-            kept for kept in self._kept.values() if not wanted or wanted in self._searched(kept)
-        ]
-        if newest:
-            return sorted(found, key=lambda kept: -kept.report.interaction.ended_ns)
-        return sorted(found, key=lambda kept: kept.rank, reverse=True)
+        found = [each for each in self._kept.values() if not wanted or wanted in self._texts(each)]
 
-    def _searched(self, kept: Kept) -> str:
+        def place(kept: Kept) -> Any:
+            return kept.report.interaction.ended_ns if newest else kept.rank
+
+        return sorted(found, key=place, reverse=True)
+
+    def _texts(self, kept: Kept) -> str:
         """Return what a search looks through: what is shown, and each text as a whole."""
         interaction = kept.report.interaction
         texts = [interaction.query, interaction.answer] if self._shows else []
         return "\n".join([compact_json(self.entry(kept)), *texts]).casefold()
 
-    def _badness(self, report: Report) -> float:
+    def _badness(self, report: Report, assessment: Assessment) -> float:
         """Return how bad an answer is, 0 to 1."""
-        assessment = report.assessment
-        badness = _BADNESS.get(report.diagnosis, 0.0) if report.diagnosis is not None else 0.0
-        if assessment is not None and assessment.hallucinated:
+        badness = 0.0 if report.diagnosis is None else _BADNESS.get(report.diagnosis, 0.0)
+        if assessment.hallucinated:
             badness = max(badness, 0.5 + 0.5 * assessment.finding_share)
         for evaluation in report.evaluations:
             name = evaluator_name(evaluation.evaluator)
@@ -195,20 +194,18 @@ class Answers:
         known = self._drop(interaction.id)
         same = interaction.query, f"{interaction.status} {basis} {interaction.answer}"
         equal = self._drop(self._same.get(same, ""))  # the newest stands for all equal ones
+        texts = (interaction.query, interaction.answer, *(each.text for each in interaction.chunks))
         kept = Kept(
             # The prompts hold the chunks again, and nobody sees them here.
             report=replace(report, interaction=replace(interaction, generations=())),
             basis=basis,
             badness=badness,
             same=same,
-            characters=len(interaction.query)
-            + len(interaction.answer)
-            + sum([len(chunk.text) for chunk in interaction.chunks]),
+            characters=sum(map(len, texts)),
             model=interaction.generations[-1].model if interaction.generations else "",
-            times=1 + (0 if equal is None else equal.times),
+            times=1 if equal is None else 1 + equal.times,
+            feedback={} if known is None else known.feedback,
         )
-        if known is not None:
-            kept.feedback = known.feedback
         self._kept[interaction.id] = kept
         self._same[same] = interaction.id
         self.characters += kept.characters
@@ -378,19 +375,13 @@ def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, 
 
 def parts(text: str, words: Iterable[str]) -> list[tuple[str, bool]]:
     """Return the text in parts, each with whether it is one of the words."""
-    # Of two words that begin at one place the longest counts. "3" does not stand within "30";
-    # Chinese has no spaces to go by.
+    # Of two words that begin at one place the longest counts. "3" does not stand within "30", nor
+    # "at" in "data"; Chinese has no spaces to go by, so that any place will do.
     choices = [
-        (r"(?<![A-Za-z0-9_])" if _is_ascii_word(word[0]) else "")
-        + re.escape(word)
-        + (r"(?![A-Za-z0-9_])" if _is_ascii_word(word[-1]) else "")
+        rf"(?!\B\w){re.escape(word)}(?<!\w\B)"
         for word in sorted({word for word in words if word.strip()}, key=len, reverse=True)
     ]
     if not choices:
         return [(text, False)]
-    split = re.split(f"({'|'.join(choices)})", text)  # every other part is a word
+    split = re.split(f"({'|'.join(choices)})", text, flags=re.ASCII)  # every other part is a word
     return [(part, n % 2 == 1) for n, part in enumerate(split) if part]
-
-
-def _is_ascii_word(character: str) -> bool:
-    return character.isascii() and (character.isalnum() or character == "_")

@@ -167,10 +167,6 @@ class View(Exporter):
             "detail": unscored.detail[:300] if self._content == "all" else "",
         }
 
-    def _mute(self) -> dict[str, Any] | None:
-        """Return why the sampled judge gives no verdict, and since when; None: it does."""
-        return self._failure if self._failed >= MUTE_FROM else None
-
     def feedback(self, joined: JoinedFeedback) -> None:
         """Keep what a person said beside the answer, if that is kept."""
         with self._lock:
@@ -259,7 +255,7 @@ class View(Exporter):
                 "received": self._received,
                 "judged": self._judged,
                 "spent_usd": self._spent_usd,
-                "mute": self._mute(),
+                "mute": self._failure if self._failed >= MUTE_FROM else None,
                 "now_s": self._now(),
             }
             worst = [kept for kept in self._answers.found()[:WORST] if kept.rank[0]]

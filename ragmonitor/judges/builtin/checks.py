@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import fsum
 from typing import Final, NamedTuple
 
-from ragmonitor.judges.builtin.evidence import Chunk, Evidence
+from ragmonitor.judges.builtin.evidence import Chunk, Evidence, Passage
 from ragmonitor.judges.builtin.names import (
     ACTS,
     chinese_names,
@@ -19,7 +19,6 @@ from ragmonitor.judges.builtin.names import (
 from ragmonitor.judges.builtin.parsed_sentences import ParsedSentence
 from ragmonitor.judges.builtin.polarity import (
     HAS_OPPOSITE,
-    NEGATIVE,
     OPPOSITE,
     OTHERS,
     SIGNS,
@@ -164,7 +163,7 @@ def follows(term: Term, unit: Key, evidence: Evidence) -> bool:
     if value is None or value <= 0:
         return False
     digits = str(term.key)[1:].replace(".", "").strip("0")
-    if 2 <= len(digits) <= 12 and digits.isdecimal() and value in evidence.rounded(len(digits)):
+    if 2 <= len(digits) <= 12 and digits.isdecimal() and evidence.has_rounded(value, len(digits)):
         return True
     operands = list(evidence.numbers)
     if len(operands) > _MAX_OPERANDS:
@@ -229,39 +228,51 @@ def _exchanged(
 
 _ALIKE: Final = 0.6
 """Share of a sentence that one passage must hold for their negations to be compared."""
+_MIN_SHARED: Final = 1.2
+"""Weight that a passage must share with a sentence to deny a clause of it; in Chinese half."""
 _MAX_SHORT: Final = 4.0
 """Terms of a text that is short: it may say the same of the same in one word less."""
 
 
-def is_denied(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
-    """Return whether a chunk may negate something that a sentence says."""
-    denied = [chunk.denied for chunk in best if chunk.denied]
-    bases = {OPPOSITE[key][0] for key in HAS_OPPOSITE.intersection(sentence.weights)}
-    return any(not (d.isdisjoint(bases) and d.isdisjoint(sentence.weights)) for d in denied)
+def opposing(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[Passage]:
+    """Return the passages with a sign that may reach a word of a sentence, or an opposite of one.
+
+    Only these may conflict with a sentence without a sign.
+    """
+    wanted = sentence.wanted
+    found = [p for chunk in best for p in chunk.denying if not p.denied.isdisjoint(wanted)]
+    others = set[Key]().union(*[OTHERS[key] for key in HAS_OPPOSITE.intersection(sentence.keys)])
+    for chunk in best if others else ():
+        if not others.isdisjoint(chunk.keys):
+            found += [p for p in chunk.passages if not others.isdisjoint(p.keys)]
+    return found
 
 
-def may_be_opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> bool:
-    """Return whether a sentence negates something, or a chunk has the opposite of a word of it."""
-    own = HAS_OPPOSITE.intersection(sentence.keys)
-    return not SIGNS.isdisjoint(sentence.keys) or any(
-        not OTHERS[key].isdisjoint(chunk.keys) for key in own for chunk in best
-    )
+def is_denied(sentence: ParsedSentence, opposing: Sequence[Passage]) -> bool:
+    """Return whether one of some passages shares enough with a sentence to deny a clause of it."""
+    least = _MIN_SHARED / 2 if sentence.is_chinese else _MIN_SHARED
+    return any(passage.share(sentence.weights) >= least for passage in opposing)
 
 
-def opposed(sentence: ParsedSentence, best: Sequence[Chunk]) -> list[FailedCheck]:
-    """Find what a sentence states and the passages that are most like it negate, or the reverse."""
+def opposed(
+    sentence: ParsedSentence, best: Sequence[Chunk], opposing: Sequence[Passage]
+) -> list[FailedCheck]:
+    """Find what a sentence states and the passages that are most like it negate, or the reverse.
+
+    Args:
+        sentence: The sentence.
+        best: The chunks that hold most of it.
+        opposing: Their passages that may conflict with it if it has no sign.
+    """
+    if not opposing and SIGNS.isdisjoint(sentence.keys):
+        return []
     weights, wanted = sentence.weights, sentence.wanted
     least = 0.0
     """Weight of words that a passage must hold as they are, but for those with opposites."""
     if len(weights) > _MAX_SHORT:
         least = fsum(weight for key, weight in weights.items() if key not in HAS_OPPOSITE)
         least *= _ALIKE / 2 if sentence.is_chinese else _ALIKE
-    if NEGATIVE.isdisjoint(sentence.keys) and not any(
-        each.share(weights) >= least
-        for chunk in best
-        for each in chunk.passages
-        if not each.denied.isdisjoint(wanted)
-    ):
+    if SIGNS.isdisjoint(sentence.keys) and not any(p.share(weights) >= least for p in opposing):
         return []
     similar = [passage for chunk in best for passage in chunk.similar(weights, least)]
     enough = _ALIKE * fsum(wanted.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -14,10 +15,11 @@ from typing import Final
 
 from ragmonitor.judges.builtin.names import ACTS, Acts, acts_of, chinese_names
 from ragmonitor.judges.builtin.polarity import (
-    NEGATIVE,
+    SIGNS,
     Polarity,
     chinese_polarity,
     denied_in_chinese,
+    denied_in_english,
     english_polarity,
 )
 from ragmonitor.judges.builtin.quantities import number_of
@@ -63,7 +65,7 @@ def unlimited() -> None:
 class Passage:
     """A sentence of the prose of a chunk, by its keys or, if it is Chinese, by its text."""
 
-    def __init__(self, order: list[Key], text: str) -> None:
+    def __init__(self, order: Sequence[Key], text: str) -> None:
         """Keep it."""
         self.text = text
         self._order = order
@@ -84,13 +86,10 @@ class Passage:
 
     @cached_property
     def denied(self) -> set[Key]:
-        """The keys that it negates or may negate, of opposites the one that stands for both."""
+        """The keys that it may negate, of opposites the one that stands for both."""
         if self.text:
             return denied_in_chinese(self.text, self.keys)
-        if NEGATIVE.isdisjoint(self.keys):
-            return set()
-        signs, through = self.polarity.signs, self.polarity.through
-        return {key for key, sign in signs.items() if sign < 0} | through.keys()
+        return denied_in_english(self._order)
 
 
 _SPACED: Final = lazy_pattern(rf" (?:(?<=[{HAN}] )(?=[{HAN}\d])|(?<=\d )(?=[{HAN}]))")
@@ -139,13 +138,21 @@ class Chunk:
         return acts_of("\n".join(said))
 
     @cached_property
-    def units(self) -> dict[str, set[str]]:
+    def units(self) -> dict[str, tuple[str, ...]]:
         """The keys of its numbers, in order, and those of the units behind each; empty: none."""
-        found: dict[str, set[str]] = {}
-        for key, behind in pairwise([*map(str, self.order), "."]):
-            if key[0] == "#":
-                found.setdefault(key, set()).add(behind if behind[0] == "°" else "")
+        found: dict[str, tuple[str, ...]] = {}
+        order = [*map(str, self.order), "."]
+        for at in [at for at, key in enumerate(order) if key[0] == "#"]:
+            behind = order[at + 1]
+            unit, known = behind if behind[0] == "°" else "", found.get(order[at], ())
+            found[order[at]] = known if unit in known else (*known, unit)
         return found
+
+    @cached_property
+    def numbers(self) -> list[tuple[float, Key]]:
+        """Its numbers, with their units."""
+        values = [(number_of(key), units) for key, units in self.units.items()]
+        return [(value, unit) for value, units in values if value is not None for unit in units]
 
     @cached_property
     def initials(self) -> str:
@@ -166,31 +173,40 @@ class Chunk:
         return " ".join(self._as_written.lower().split())
 
     @cached_property
-    def passages(self) -> list[Passage]:
-        """The first sentences of its prose; what a record denies, its fields know."""
-        if self.is_chinese:
-            parts = [part for part in _CHINESE_END.split(self.prose) if part.strip()]
-            return [Passage([], part) for part in parts[:_MAX_PASSAGES]]
-        order = chunk_keys(self.prose).order if self._rows else self.order
-        found: list[Passage] = []
+    def _bounds(self) -> list[tuple[int, int]]:
+        """Where the first sentences of its prose begin and end, of English prose."""
+        bounds: list[tuple[int, int]] = []
         at = 0
-        for left in range(order.count("."), -1, -1):
-            end = order.index(".", at) if left else len(order)
-            found += [
-                Passage(order[first : min(end, first + _MAX_PASSAGE)], "")
-                for first in range(at, end, _MAX_PASSAGE)
+        for left in range(self._prose_order.count("."), -1, -1):
+            end = self._prose_order.index(".", at) if left else len(self._prose_order)
+            bounds += [
+                (first, min(end, first + _MAX_PASSAGE)) for first in range(at, end, _MAX_PASSAGE)
             ]
             at = end + 1
-        return found[:_MAX_PASSAGES]
+        return bounds[:_MAX_PASSAGES]
 
     @cached_property
-    def denied(self) -> set[Key]:
-        """The keys that its passages may negate."""
+    def _prose_order(self) -> list[Key]:
+        """The keys of its prose, in order; what a record denies, its fields know."""
+        return chunk_keys(self.prose).order if self._rows else self.order
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """The first sentences of its prose."""
         if self.is_chinese:
-            return denied_in_chinese(self.prose, self.keys)
-        if NEGATIVE.isdisjoint(self.keys):
-            return set()
-        return set[Key]().union(*[passage.denied for passage in self.passages])
+            parts = [part for part in _CHINESE_END.split(self.prose) if part.strip()]
+            return [Passage((), part) for part in parts[:_MAX_PASSAGES]]
+        return [Passage(self._prose_order[start:end], "") for start, end in self._bounds]
+
+    @cached_property
+    def denying(self) -> list[Passage]:
+        """Those that have a sign of negation; if Chinese, those that may negate something."""
+        if self.is_chinese:
+            return [passage for passage in self.passages if passage.denied]
+        if SIGNS.isdisjoint(self.keys):
+            return []
+        said = [self._prose_order[start:end] for start, end in self._bounds]
+        return [Passage(order, "") for order in said if not SIGNS.isdisjoint(order)]
 
     def similar(self, wanted: Mapping[Key, float], least: float) -> list[Passage]:
         """Return the passages that hold most of some weighted keys, best first, and so much."""
@@ -256,7 +272,6 @@ class Evidence:
         for keys in sentences:
             asked.update(keys)
             pairs.update(pairwise(keys))
-        self._rounded: dict[int, set[float]] = {}
         self.where: dict[Key, list[int]] = {}
         """Maps a key to the chunks that hold it."""
         self.beside: set[tuple[Key, Key]] = set()
@@ -293,19 +308,20 @@ class Evidence:
     @cached_property
     def numbers(self) -> dict[tuple[float, Key], None]:
         """The different numbers of all chunks, with their units."""
-        found: dict[tuple[float, Key], None] = {}
-        for chunk in self.chunks:
-            for key, units in chunk.units.items():
-                value = number_of(key)
-                if value is not None:
-                    found.update(dict.fromkeys((value, unit) for unit in units))
-        return found
+        return dict.fromkeys([each for chunk in self.chunks for each in chunk.numbers])
 
-    def rounded(self, digits: int) -> set[float]:
-        """Return the chunks' numbers, rounded to so many significant digits."""
-        if digits not in self._rounded:
-            self._rounded[digits] = {float(f"{value:.{digits}g}") for value, _ in self.numbers}
-        return self._rounded[digits]
+    @cached_property
+    def _values(self) -> list[float]:
+        return sorted([value for value, _ in self.numbers])
+
+    def has_rounded(self, value: float, digits: int) -> bool:
+        """Return whether a number of the chunks is `value`, rounded to so many significant digits.
+
+        If any is, so is one of the two that are nearest.
+        """
+        at = bisect_left(self._values, value)
+        nearest = self._values[max(0, at - 1) : at + 1]
+        return any(float(f"{each:.{digits}g}") == value for each in nearest)
 
     @cached_property
     def initials(self) -> str:

@@ -13,8 +13,8 @@ from ragmonitor.judges.builtin.checks import (
     failed_checks,
     follows,
     is_denied,
-    may_be_opposed,
     opposed,
+    opposing,
     surface_of,
 )
 from ragmonitor.judges.builtin.evidence import Evidence
@@ -208,8 +208,7 @@ def _judged_clause(
     judged = JudgedSentence(clause, held=held, missing=missing, failed=failed)
     if not any(check.reason == "negation" for check in failed):
         best = evidence.closest(judged.held)
-        if whole.is_denied or may_be_opposed(clause, best):
-            judged.failed += opposed(clause, best)
+        judged.failed += opposed(clause, best, opposing(clause, best))
     return _weighed(judged, evidence)
 
 
@@ -240,10 +239,10 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if not judged.is_checked:
         return judged
     best = evidence.closest(judged.held)
-    judged.is_denied = is_denied(sentence, best)
+    passages = opposing(sentence, best)
+    judged.is_denied = is_denied(sentence, passages)
     judged.failed = failed_checks(sentence, missing, best, evidence)
-    if judged.is_denied or may_be_opposed(sentence, best):
-        judged.failed += opposed(sentence, best)
+    judged.failed += opposed(sentence, best, passages)
     return _weighed(judged, evidence)
 
 

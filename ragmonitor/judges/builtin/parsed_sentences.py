@@ -113,7 +113,7 @@ def parsed_clauses(
     text = sentence.bare
     starts = [place for place, _ in clauses]
     if not sentence.is_chinese:
-        found = iter(placed(text))
+        found = iter(placed(text, sentence.terms))
         for n, (_, content) in enumerate(clauses):
             first, *_ = islice(found, len(content))
             starts[n] = first.at + len(first.surface) * (first.kind == "border") if n else 0

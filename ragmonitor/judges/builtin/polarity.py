@@ -53,15 +53,19 @@ OPPOSITE: Final = _signs_of(
 )
 """Maps `clos` to (`open`, -1) and `open` to (`open`, 1)."""
 HAS_OPPOSITE: Final = frozenset(OPPOSITE)
-OTHERS: Final = {
-    key: frozenset(other for other, own in OPPOSITE.items() if own == (base, -sign))
-    for key, (base, sign) in OPPOSITE.items()
-}
+_BY_SIGN: Final[dict[tuple[Key, int], set[Key]]] = {}
+for _key, _sign in OPPOSITE.items():
+    _BY_SIGN.setdefault(_sign, set()).add(_key)
+OTHERS: Final = {key: _BY_SIGN.get((base, -sign), set()) for key, (base, sign) in OPPOSITE.items()}
 """Maps a key to those that say the opposite."""
 SIGNS: Final = frozenset({"!", ">except", *_DENIALS})
 """Keys that negate others; Chinese signs are keys of sentences alone, and none of chunks."""
 NEGATIVE: Final = SIGNS.union(key for key, (_, sign) in OPPOSITE.items() if sign < 0)
 """Keys of which every text that negates something holds one, but for Chinese signs."""
+
+
+_LOOKED: Final = 8
+"""Keys behind a sign among which what it may negate is looked for."""
 
 
 class _Clause(NamedTuple):
@@ -208,6 +212,18 @@ def _seen_from(one: Polarity, other: Polarity) -> dict[Key, tuple[int, int]]:
         if verb not in other.signs:
             seen[key] = -1, one.cause.get(verb, 0)
     return seen
+
+
+def denied_in_english(order: Sequence[Key]) -> set[Key]:
+    """Return the keys that a text may negate, of opposites the one that stands for both.
+
+    They are the two behind each sign, a verb and its object, and the negative ones of opposites.
+    """
+    near = set[Key](NEGATIVE.intersection(order))
+    for at in [at for at, key in enumerate(order) if key in SIGNS or key == ">nor"]:
+        behind = [key for key in order[at + 1 : at + _LOOKED] if str(key)[0] not in ">!"]
+        near.update(behind[:2])
+    return {OPPOSITE.get(key, (key, 1))[0] for key in near}
 
 
 def denied_in_chinese(text: str, keys: set[Key]) -> set[Key]:

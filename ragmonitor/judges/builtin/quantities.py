@@ -18,6 +18,7 @@ from ragmonitor.judges.builtin.word_lists import (
     SCALES,
     UNITS,
 )
+from ragmonitor.runtime.patterns import lazy_pattern
 
 Kind = Literal[
     "word", "name", "number", "date", "time", "unit", "pair", "negation", "sign", "small", "border"
@@ -102,7 +103,7 @@ _LETTER_SCALES: Final = {"M": 1e6, "MM": 1e6, "B": 1e9, "K": 1e3, "k": 1e3}
 SCALE_WORDS: Final = {name: value for name, value in SCALES.items() if len(name) > 1}
 CURRENCIES: Final = frozenset({"$", "€", "£", "¥", "yen", "CHF", "₹", "HK$"})
 _CURRENCY_SIGNS: Final = {"US$": "$", "$": "$", "Y$": "¥?", "HK$": "HK$"}
-PART: Final = re.compile(
+PART: Final = lazy_pattern(
     r"(?P<year>[12]\d{3})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?!\d)"
     r"|(?P<hour>\d{1,2}):(?P<minute>[0-5]\d)(?P<half>[ap]\.?m)?"
     r"|(?P<minus>(?<![\w%)])-)?(?P<currency>US\$|HK\$|Y\$|\$|EUR|GBP|CNY|RMB|JPY|CHF|USD)?"
@@ -150,7 +151,7 @@ _MEASURES: Final = frozenset(
 _SCALE: Final = r"(?:(?!千(?:克|米|瓦|字|卡|伏))[十百千万亿]){0,3}"
 """A scale, but for the first character of `千克`: a unit, as `公斤` is."""
 FRACTIONS: Final = "¼½¾⅓⅔"
-_FIGURE: Final = re.compile(
+_FIGURE: Final = lazy_pattern(
     rf"(?=[-−\d{_NUMERALS}周期拜零¥￥$€£{FRACTIONS}])"
     rf"(?:(?P<whole>\d{{1,3}})?(?P<fraction>[{FRACTIONS}])|(?P<parts>百|[{_NUMERALS}]{{1,3}})分之"
     rf"(?P<share>[{_NUMERALS}]{{1,8}}|\d{{1,6}}(?:\.\d+)?)(?:点(?P<decimals>[{_DIGITS}]{{1,6}}))?"

@@ -194,7 +194,7 @@ _PLAIN_SIGNS: Final = (
 )  # fmt: skip
 _FRACTION: Final = re.compile(f"[{quantities.FRACTIONS}]")
 _ACCENTED: Final = re.compile("[\x80-\u036f\u1e00-\u20cf]+")
-_SYLLABLES: Final = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
+_SYLLABLES: Final = lazy_pattern(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 """Scripts that write no spaces or little of them, read by pairs of characters."""
 
 
@@ -229,8 +229,29 @@ _JOINERS: Final = frozenset(
 )
 
 
-def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
-    """Return keys, and where each began, with `4 million`, `twenty five`, `9 am` as one.
+def _runs(keys: Sequence[Key]) -> Iterator[tuple[int, int, list[tuple[str, int]]]]:
+    """Yield where numbers, units and what joins them stand, and what they are when joined.
+
+    These are keys, and where each began: `4 million`, `twenty five` and `9 am` are one.
+    """
+    done = 0
+    for at in [at for at, key in enumerate(keys) if key in _JOINERS]:
+        if at < done:
+            continue
+        start, done = at, at + 1
+        while start and _may_join(keys[start - 1]):
+            start -= 1
+        while done < len(keys) and _may_join(keys[done]):
+            done += 1
+        yield start, done, _joined([str(key) for key in keys[start:done]], start)
+
+
+def _may_join(key: Key) -> bool:
+    return str(key)[0] in "#^§×¤°@" or key in _COUNTRIES
+
+
+def _joined(plain: Sequence[str], start: int) -> list[tuple[str, int]]:
+    """Return the keys of one run, joined, and where each began, counted from `start`.
 
     A currency stands behind its number: `USD 4 million` is `4 million dollars`.
     """
@@ -238,8 +259,7 @@ def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
     scaled = 0.0
     """The last scale of the number that is being read."""
     is_negative, currency = False, ""
-    plain = [str(key) for key in keys]
-    for at, key in enumerate(plain):
+    for at, key in enumerate(plain, start):
         sign = key[0]
         if sign not in _JOINING or len(key) > 20:
             out.append((key, at))
@@ -264,7 +284,8 @@ def _joined(keys: Sequence[Key]) -> list[tuple[str, int]]:
                     out[-2] = quantities.clock(int(earlier[1:]), 0, key[1])[0], out[-2][1]
         elif sign == "¤":
             is_behind = before[:1] == "#" or (before in _COUNTRIES and len(out) > 1)
-            if not is_behind and at + 1 < len(plain) and plain[at + 1][0] == "#":
+            following = plain[at + 1 - start] if at + 1 - start < len(plain) else ""
+            if not is_behind and following[:1] == "#":
                 currency = key[1:]
                 continue
             if before in _COUNTRIES and len(out) > 1 and out[-2][0][0] == "#":
@@ -304,28 +325,29 @@ def terms(text: str) -> list[Term]:
     keys = [term.key for term in found]
     if _JOINERS.isdisjoint(keys):
         return found
-    places = _joined(keys)
-    read: list[Term] = []
-    for at, (key, start) in enumerate(places):
-        end = places[at + 1][1] if at + 1 < len(places) else len(found)
-        if key == keys[start]:
-            read.append(found[start])
-            continue
-        surface = " ".join(
-            dict.fromkeys([each.surface for each in found[start : max(end, start + 1)]])
-        )
-        kinds: dict[str, Kind] = {"@": "time", "#": "number", "°": "unit"}
-        kind = kinds[str(key)[0]]
-        weight = quantities.UNIT_WEIGHT if kind == "unit" else 0.6 if len(str(key)) == 2 else 1.0
-        read.append(Term(key, weight, kind, surface, -1))
-    return read
+    for start, end, joined in reversed(list(_runs(keys))):
+        read: list[Term] = []
+        for (key, at), (_, behind) in pairwise([*joined, ("", end)]):
+            parts = found[at : max(behind, at + 1)]
+            is_same = key == keys[at]
+            read.append(parts[0] if is_same else _joined_term(key, parts))
+        found[start:end] = read
+    return found
 
 
-def placed(text: str) -> list[Term]:
-    """Return the terms of a text with the offsets of their surfaces."""
+def _joined_term(key: str, parts: Sequence[Term]) -> Term:
+    kinds: dict[str, Kind] = {"@": "time", "#": "number", "°": "unit"}
+    kind = kinds[key[0]]
+    weight = quantities.UNIT_WEIGHT if kind == "unit" else 0.6 if len(key) == 2 else 1.0
+    surface = " ".join(dict.fromkeys([each.surface for each in parts]))
+    return Term(key, weight, kind, surface, -1)
+
+
+def placed(text: str, found: Sequence[Term] = ()) -> list[Term]:
+    """Return the terms of a text, which may be known, with the offsets of their surfaces."""
     out: list[Term] = []
     at, last = 0, ""
-    for term in terms(text):
+    for term in found or terms(text):
         if term.at >= 0:
             out.append(term)
             continue
@@ -359,7 +381,8 @@ def chunk_keys(text: str) -> ChunkKeys:
     order = list(chain.from_iterable(map(_KEYS.__getitem__, text.translate(_SEPARATORS).split())))
     keys = set(order)
     if not _JOINERS.isdisjoint(keys):
-        order = [key for key, _ in _joined(order)]
+        for start, end, joined in reversed(list(_runs(order))):
+            order[start:end] = [key for key, _ in joined]
         new = set(order) - keys
         keys = {*order, *chain.from_iterable(map(alternatives, map(str, new)))}
     return ChunkKeys(keys, order, False)
@@ -368,7 +391,7 @@ def chunk_keys(text: str) -> ChunkKeys:
 # --- Chinese ------------------------------------------------------------------------------------
 
 _SIMPLE: Final = dict(zip(map(ord, TRADITIONAL), PLAIN, strict=True))
-_TRADITIONAL: Final = re.compile(f"[{TRADITIONAL}]")
+_TRADITIONAL: Final = lazy_pattern(f"[{TRADITIONAL}]")
 
 
 def simplified(text: str) -> str:
@@ -385,13 +408,13 @@ def _without(stop: str) -> str:
 
 
 _LATIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9'.-]*")
-_RUN: Final = re.compile(
+_RUN: Final = lazy_pattern(
     f"[\u3400-\u4dbf{_without(''.join(word_lists.CHINESE_STOP))}\uf900-\ufaff\u3040-\u30ff"
     rf"\uac00-\ud7af]{{2,}}|{_LATIN.pattern}"
 )
 """A run of characters that say something, or a word in Latin letters."""
 _SIGN: Final = re.compile("[不没未无非否勿禁除]")
-_NO_SIGN: Final = re.compile("|".join(sorted(word_lists.NOT_NEGATIONS, key=len, reverse=True)))
+_NO_SIGN: Final = lazy_pattern("|".join(sorted(word_lists.NOT_NEGATIONS, key=len, reverse=True)))
 _FORBIDS: Final = lazy_pattern("禁止|除(?=[^，。；、\\n]{1,12}?外(?![，,]?[还也另又更并均都]))")
 
 

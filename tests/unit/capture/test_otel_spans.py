@@ -8,11 +8,10 @@ from zlib import crc32
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
-from ragmonitor.capture.span_readers import dialects, genai, texts
+from ragmonitor.capture.span_readers import steps, texts
 from ragmonitor.capture.span_readers.span_events import with_contents
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.steps import step_of
-from ragmonitor.capture.span_readers.trees import JoinedTrace, OpenSpan
+from ragmonitor.capture.span_readers.trees import JoinedTrace
 from ragmonitor.records import Usage
 
 LANGCHAIN_OI = "openinference.instrumentation.langchain"
@@ -49,7 +48,7 @@ def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **at
     lasts = 10 if at is not None or any(v in LEAF for v in attributes.values()) else 10**6
     fields = {
         key: attributes.pop(key)
-        for key in ("status", "status_text", "exception", "is_whole", "max_text")
+        for key in ("has_failed", "status_text", "exception", "is_whole", "max_text")
         if key in attributes
     }
     return SpanRecord(
@@ -115,7 +114,7 @@ def only(spans, **kwargs):
 
 def genai_step(of):
     """Return what a span of GenAI's says."""
-    return step_of(of, genai.DIALECT).filled()
+    return steps.step_of(of).filled()
 
 
 # --- OpenInference ------------------------------------------------------------------------------
@@ -246,9 +245,9 @@ def test_a_retriever_that_says_nothing_gives_way_to_one_in_it():
 
 def test_a_fault_in_reading_one_span_costs_no_other(monkeypatch):
     """The record is incomplete, and keeps what the other spans say."""
-    fault = genai.DIALECT._replace(marks=frozenset({"odd"}), fill=lambda _step: 1 / 0)
-    monkeypatch.setattr(dialects, "DIALECTS", (fault, *dialects.DIALECTS))
-    record = only(oi_story(extra=span("extra", "root", odd=1)))
+    fill = steps.fill
+    monkeypatch.setattr(steps, "fill", lambda s: s.name / 0 if s.role == "other" else fill(s))
+    record = only(oi_story(extra=oi("extra", "root", "GUARDRAIL")))
     assert record.capture_incomplete
     assert (record.query, record.answer, len(record.chunks)) == (QUESTION, ANSWER, 2)
 
@@ -259,7 +258,7 @@ def test_a_fault_in_reading_one_span_costs_no_other(monkeypatch):
 )
 def test_what_ends_a_request_from_outside_is_no_error(text, status):
     """Of these OpenInference writes no event, only the repr in front of the trace."""
-    root = oi("root", input__value=QUESTION, status="error", status_text=text)
+    root = oi("root", input__value=QUESTION, has_failed=True, status_text=text)
     assert only(oi_story(root=root)).status == status
 
 
@@ -559,7 +558,7 @@ def test_a_model_call_before_the_search_is_not_its_answer():
 def test_what_lies_below_an_open_span_of_a_dialect_waits():
     """Its root has not ended."""
     spans = oi_story(root=None)
-    assert JoinedTrace(spans, {"root": OpenSpan("", matches=True)}).interactions() == []
+    assert JoinedTrace(spans, [oi("root", ended=False)]).interactions() == []
 
 
 def test_an_agents_question_is_what_it_asked_its_model_first():

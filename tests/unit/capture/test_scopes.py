@@ -6,9 +6,8 @@ from contextvars import copy_context
 
 import pytest
 
-from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer
+from ragmonitor.capture.plain import MAX_PARTS, InteractionRecorder, StreamedAnswer
 from ragmonitor.capture.recorder import Recorder
-from ragmonitor.capture.scopes import MAX_PARTS
 from ragmonitor.records import Chunk
 from tests.support.plain_framework import Plain
 
@@ -155,7 +154,7 @@ def test_a_stream_that_is_closed_while_a_piece_is_noted_raises_nothing(take, han
             answer.end()  # as the other thread does just now
             return piece
 
-        answer = StreamedAnswer(i, block=True, text=text)
+        answer = StreamedAnswer(i, text)
         answer.take("It ")
     assert handed[0].status == "partial"
 

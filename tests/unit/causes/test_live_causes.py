@@ -45,7 +45,8 @@ def test_a_document_that_was_replaced_is_named():
     since_s = service.now_s
     service.run(1_800.0, lambda _, d: 0.6 if "c.md" in d else 0.02, documents=documents)
     assert named(service, since_s)[0] == [("document", "c.md")]
-    assert not any("source=" in name for name in service.store.read("totals"))
+    means = [service.store.read(f"r{t}") for t in service.store.names("r")]
+    assert not any("source=" in name for rows in means for name in rows)
     [worst, *_] = service.causes.documents.views()["documents"]["listed"]
     assert worst["document"] == "c.md"
     assert worst["contradicted"] > 50

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.store import Sqlite
-from tests.support.incidents import START_S, Explained, Scene, document, example, raised
+from tests.support.incidents import START_S, Explained, Scene, document, raised, report
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def state(tmp_path, monkeypatch):
     keep(tmp_path / "kept.db", raised())
 
 
-def keep(file, event, part=None):
+def keep(file, event, *bad, part=None):
     """Have an alarm raised."""
     store = Sqlite(file, "shop", clock=lambda: START_S)
-    Scene(Explained(part or document()), store=store).alarm(event)
+    Scene(Explained(part or document()), store=store).alarm(event, *bad)
     store.close()
 
 
@@ -67,9 +67,9 @@ def test_an_incident_commands_no_terminal(tmp_path, monkeypatch, words):
     monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path / "kept.db"))
     monkeypatch.setenv("RAGMONITOR_SERVICE", "shop")
     evil = "a.md\x1b]52;c;Y3VybA==\x07\x9b2J\n20270115-080000-forged  open"
-    bad = example()
+    bad = report()
     bad = replace(bad, interaction=replace(bad.interaction, attributes={"route": evil}))
-    keep(tmp_path / "kept.db", replace(raised(), examples=(bad,)), document(evil))
+    keep(tmp_path / "kept.db", raised(), bad, part=document(evil))
     result = run(*words)
     assert result.exit_code == 0, result.output
     assert "a.md" in result.stdout

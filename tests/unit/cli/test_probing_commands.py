@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.probing_commands import headers_of
-from ragmonitor.goldens import Golden, ReferenceChunk, write_goldens
+from ragmonitor.goldens.golden import Golden, ReferenceChunk, write_goldens
 from ragmonitor.runtime.errors import InputError
 from tests.unit.goldens.test_asking import served
 

@@ -15,7 +15,6 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.export.instruments import Labels
 from ragmonitor.records import (
     Cause,
     Snapshot,
@@ -108,9 +107,11 @@ def test_a_window_that_is_hardly_observed_has_no_mean() -> None:
 def test_labels_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the cap, new values are `other` and old ones stay what they were."""
     monkeypatch.setattr("ragmonitor.export.instruments.MAX_LABEL_VALUES", 2)
-    labels = Labels()
-    given = [labels.value("framework", name) for name in ("a", "b", "c", "a", "d")]
-    assert given == ["a", "b", "other", "a", "other"]
+    built = exporter()
+    for reason in ("a", "b", "c", "a", "d"):
+        built.dropped(reason)
+    counts = [sample(built, "dropped_total", reason=each) for each in ("a", "b", "other")]
+    assert counts == [2, 1, 2]
 
 
 def test_a_taken_port_is_told_once_with_its_remedy(caplog: pytest.LogCaptureFixture) -> None:

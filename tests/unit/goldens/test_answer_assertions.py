@@ -1,5 +1,7 @@
 """Assertions on answers: what fails says the sentence and the chunk, and replies are recorded."""
 
+import time
+
 import pytest
 
 from ragmonitor.goldens.answer_assertions import AnswerAssertions, NotJudgedError
@@ -41,12 +43,15 @@ def scripted(verdict=Verdict.SUPPORTED):
     return ScriptedJudge(lambda _: assessment(verdict))
 
 
-def test_a_recorded_reply_needs_no_judge(tmp_path):
+def test_a_recorded_reply_needs_no_judge(tmp_path, monkeypatch):
+    """Nor does it later, in CI."""
     path, judge, other = tmp_path / "replies.jsonl", scripted(), scripted(Verdict.ABSENT)
     recording = AnswerAssertions(judge, replies=path, records=True)
     recording.assert_faithful(CHUNK, [CHUNK], GOLDEN)
     recording.assert_faithful(CHUNK, [CHUNK], GOLDEN)
     assert len(judge.asked) == 1
+    now_ns = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns + 2 * 86_400 * 10**9)
     AnswerAssertions(other, replies=path).assert_faithful(CHUNK, [CHUNK], GOLDEN)
     assert not other.asked
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from ragmonitor.capture.probe_mark import current_mark
-from ragmonitor.goldens import Golden
 from ragmonitor.goldens.asking import (
     MAX_HUNG_CALLS,
     Asker,
@@ -22,6 +21,7 @@ from ragmonitor.goldens.asking import (
     HttpAsk,
     chunks_of,
 )
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.records import Chunk, Interaction
 
 GOLDEN = Golden(id="g1", question="How tall is it?", answer="It is 330 m tall.")

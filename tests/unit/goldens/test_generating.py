@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.goldens import ReferenceChunk
 from ragmonitor.goldens.generating import Generator
+from ragmonitor.goldens.golden import ReferenceChunk
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.sampling import RunBudget

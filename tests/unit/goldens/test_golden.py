@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.goldens import (
+from ragmonitor.goldens.golden import (
     Golden,
+    GoldenKind,
     GoldensError,
     ReferenceChunk,
+    ReviewStatus,
     golden_id,
     read_goldens,
     write_goldens,
 )
-from ragmonitor.goldens.golden import GoldenKind, ReviewStatus
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 FILLED = TEXTS.filter(str.strip)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragmonitor.goldens import Golden, ReferenceChunk
+from ragmonitor.goldens.golden import Golden, ReferenceChunk
 from ragmonitor.goldens.scored_runs import ask_and_score
 
 CHUNK = "The tower is 330 metres tall. It was opened in 1889."

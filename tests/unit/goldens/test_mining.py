@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ragmonitor.goldens import Golden
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.goldens.mining import (
     Traffic,
     mine,
@@ -64,7 +64,7 @@ def test_without_its_text_an_answer_is_counted_and_left_out(content):
         del kept_back["question"]
     traffic = read(json.dumps(kept_back).encode())
     assert traffic.without_text == 1
-    assert not mine(traffic, 5).goldens
+    assert not mine(traffic, 5)[0]
 
 
 def test_the_chosen_are_unlike_each_other_and_what_is_known():
@@ -72,10 +72,10 @@ def test_the_chosen_are_unlike_each_other_and_what_is_known():
     same = [line(f"s{n}", "How do I renew my library card?", bad=1.0) for n in range(10)]
     other = line("o", "Which ferry goes to the island?", bad=0.55)
     traffic = read(*same, other)
-    chosen = {golden.interaction_id for golden in mine(traffic, 5).goldens}
+    chosen = {golden.interaction_id for golden in mine(traffic, 5)[0]}
     assert chosen == {"s0", "o"}
     known = [Golden(question="How do I renew my library card?", answer="Online.")]
-    assert {g.interaction_id for g in mine(traffic, 5, known=known).goldens} == {"o"}
+    assert {g.interaction_id for g in mine(traffic, 5, known=known)[0]} == {"o"}
 
 
 def test_every_text_is_redacted():
@@ -83,5 +83,5 @@ def test_every_text_is_redacted():
     traffic = read_reports(
         [line("a", "Mail ada@x.example?", bad=1.0)], redact=lambda _text: "[out]"
     )
-    (golden,) = mine(traffic, 1).goldens
+    (golden,) = mine(traffic, 1)[0]
     assert {golden.question, golden.answer, golden.chunks[0].text} == {"[out]"}

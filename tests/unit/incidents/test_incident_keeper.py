@@ -9,14 +9,14 @@ import pytest
 from ragmonitor.causes.explanation import Shift
 from ragmonitor.incidents.incident_keeper import GRACE_S
 from ragmonitor.incidents.journal import KIND, MAX_AGE_S, MAX_INCIDENTS
-from ragmonitor.records import AlarmCause
+from ragmonitor.records import AlarmCause, Scored
 from tests.support.incidents import (
+    JUDGE,
     START_S,
     Explained,
     Scene,
     cleared,
     document,
-    example,
     on,
     part,
     raised,
@@ -38,7 +38,7 @@ def test_an_alarm_opens_an_incident_that_names_its_cause():
     """With what moved, since when, and the answers behind it."""
     explain = Explained(document())
     scene = Scene(explain)
-    scene.alarm(replace(raised(), examples=(example(),)))
+    scene.alarm(raised(), report())
     found = scene.incident
     assert found.is_open
     assert explain.asked == [("hallucination", START_S - 120)]
@@ -101,14 +101,27 @@ def test_a_name_stays_when_the_evidence_fades():
     assert scene.incident.shift is None, "the mix is what it is now"
 
 
+def test_an_incident_shows_what_its_own_alarm_calls_bad():
+    """Of an alarm on a score, low scores; hallucinated answers where the signal has no score."""
+    fine = Scored(evaluator="faithfulness@1", judge=JUDGE, score=1.0)
+    poor = replace(fine, score=0.25)
+    reports = [replace(report(n), evaluations=(each,)) for n, each in ((1, fine), (2, poor))]
+    scene = Scene()
+    scene.alarm(raised("faithfulness", higher_is_better=True), *reports)
+    assert [(each.id, each.badness) for each in scene.incident.answers] == [("i-2", 0.75)]
+    other = Scene()
+    other.alarm(raised("weak_retrieval", kind="input"), *reports)
+    assert [each.id for each in other.incident.answers] == ["i-2", "i-1"]
+
+
 def test_answers_of_the_named_cause_come_first():
     """Though others are as bad."""
     scene = Scene(Explained(part("route=/other")))
     bad = [
         replace(each, interaction=replace(each.interaction, attributes={"route": route}))
-        for each, route in ((example(1), "/returns"), (example(2), "/other"))
+        for each, route in ((report(1), "/returns"), (report(2), "/other"))
     ]
-    scene.alarm(replace(raised(), examples=tuple(bad)))
+    scene.alarm(raised(), *bad)
     assert [each.id for each in scene.incident.answers] == ["i-2", "i-1"]
 
 
@@ -123,10 +136,10 @@ def test_a_judge_that_changed_is_named_before_any_document():
 def test_control_characters_of_others_are_in_no_incident():
     """Neither commands to a terminal nor signs that turn the direction of a line."""
     hostile = "a\x1b]0;owned\x07b\u202ec\r\nd"
-    bad = example(1, text=hostile)
+    bad = report(1, text=hostile)
     asked = replace(bad.interaction, query=hostile, attributes={hostile: hostile})
     scene = Scene(Explained(document(hostile)))
-    scene.alarm(replace(raised(), examples=(replace(bad, interaction=asked),)))
+    scene.alarm(raised(), replace(bad, interaction=asked))
     found = scene.incident
     assert found.answers[0].question == "a]0;ownedbc  d"
     kept = found.model_dump_json()
@@ -208,7 +221,7 @@ def test_incidents_are_bounded_in_number_and_age():
 def test_a_stricter_policy_drops_what_an_earlier_one_kept(content):
     """No question, no document; the alarm that is on has a new incident."""
     first = Scene(Explained(document()))
-    first.alarm(replace(raised(), examples=(example(),)))
+    first.alarm(raised(), report())
     second = Scene(beside=first, content=content)
     assert second.journal.recent() == ()
     second.pass_time(0, on("hallucination"))
@@ -219,15 +232,11 @@ def test_a_stricter_policy_drops_what_an_earlier_one_kept(content):
 
 
 def test_a_private_attribute_is_in_no_incident():
-    """Of examples and reports alike; the others are."""
-    private = replace(
-        example(1).interaction, attributes={"user_email": "ada@x.org", "route": "/returns"}
-    )
+    """The others are."""
+    bad = report()
+    attributes = {"user_email": "ada@x.org", "route": "/returns"}
     scene = Scene()
-    scene.keeper.export(
-        replace(report(2), interaction=replace(private, id="i-2", query="Another?"))
-    )
-    scene.alarm(replace(raised(), examples=(replace(example(1), interaction=private),)))
-    assert len(scene.incident.answers) == 2
+    scene.alarm(raised(), replace(bad, interaction=replace(bad.interaction, attributes=attributes)))
+    assert len(scene.incident.answers) == 1
     assert "ada@x.org" not in scene.incident.model_dump_json()
     assert "/returns" in scene.incident.model_dump_json()

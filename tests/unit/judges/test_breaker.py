@@ -18,9 +18,11 @@ def breaker(clock):
 
 
 def fail(breaker, kind="transient", retry_after_s=None, times=1):
+    error = ProviderError("judge", "x", kind=kind)
+    error.retry_after_s = retry_after_s
     for _ in range(times):
         with pytest.raises(ProviderError), breaker.attempt():
-            raise ProviderError("x", kind=kind, retry_after_s=retry_after_s)
+            raise error
 
 
 @pytest.mark.parametrize("kind", ["transient", "timeout", "permanent"])
@@ -47,8 +49,9 @@ def test_one_probe_passes_and_a_failed_one_doubles_the_pause(breaker, clock):
         clock.advance(0.1)
         fail(breaker)
     clock.advance(MAX_COOL_S)
+    assert breaker.state == "half_open"
     with breaker.attempt() as is_probe:
-        assert (is_probe, breaker.state, breaker.admits()) == (True, "half_open", False)
+        assert (is_probe, breaker.state, breaker.admits()) == (True, "open", False)
     assert breaker.state == "closed"
 
 

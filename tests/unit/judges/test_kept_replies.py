@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.judges.kept_replies import AGE_S, SIZE, KeepingJudge, KeptReplies, key_of
-from ragmonitor.records import Cause, Chunk, JudgeIdentity
+from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.testing import ManualClock, ScriptedJudge
 from tests.support.stories import assessment, interaction
@@ -41,7 +41,7 @@ def test_the_oldest_leave():
     """Memory does not grow with the answers."""
     replies = KeptReplies()
     for number in range(SIZE + 1):
-        replies.add(str(number), [number])
+        replies.add(str(number), [number], JudgeUsage())
     assert (replies.get("0"), replies.get("1"), replies.get(str(SIZE))) == (None, [1], [SIZE])
 
 

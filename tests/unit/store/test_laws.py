@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ragmonitor.store import (
     BET_S,
     OTHER,
-    TOTALS,
     Admission,
     Memory,
     Settlement,
@@ -26,7 +25,7 @@ _share_a_store = settings(
 )
 vectors = st.lists(st.integers(-1000, 1000).map(lambda n: n / 8), min_size=3, max_size=3)
 increments = st.dictionaries(
-    st.sampled_from(["r0", "r300", "h0", "q0", TOTALS, "b99999999990"]),
+    st.sampled_from(["r0", "r300", "h0", "q0", "series", "b99999999990"]),
     st.dictionaries(st.sampled_from(["hallucination", "refusal|tenant=ä"]), vectors, max_size=2),
     max_size=4,
 )
@@ -34,7 +33,7 @@ increments = st.dictionaries(
 
 def sums_of(store) -> dict:
     names = [f"{kind}{t}" for kind in "rhqb" for t in store.names(kind)]
-    return {name: rows for name in [*names, TOTALS] if (rows := store.read(name))}
+    return {name: rows for name in [*names, "series"] if (rows := store.read(name))}
 
 
 @_share_a_store
@@ -117,11 +116,14 @@ def test_a_commit_happens_whole_or_not_at_all(store):
     assert store.rows("tick") == {"alarm:s": b"\x00\xff"}
 
 
-def test_totals_are_never_folded(store):
-    """They have no number, so that no kind of bucket lists them."""
-    store.add({TOTALS: {"answers": [2.0]}})
-    assert store.names("t") == []
-    assert store.read(TOTALS) == {"answers": [2.0]}
+@pytest.mark.parametrize("spoiled", [b"[]", b"\xff", b'[1, {"closed": "x"}]'])
+def test_a_state_that_cannot_be_read_begins_anew(store, spoiled):
+    """Sums are what counts: they are added, and the next evaluation puts another in its place."""
+    store.keep("state", "all", spoiled)
+    assert store.add({"r0": {"s": [1.0]}}).bucket > 0
+    assert store.state() == (0, {})
+    assert store.commit(0, {"closed": 5})
+    assert store.state() == (1, {"closed": 5})
 
 
 def test_one_holder_has_the_lease(store):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragmonitor.store import Added, Memory, Outbox, StoreUnavailableError
+from ragmonitor.store import Added, Memory, Outbox, StoreUnavailableError, merge_buckets
 from ragmonitor.store.outbox import SENT_FROM
 
 
@@ -55,15 +55,15 @@ def test_what_waits_is_added_up_and_bounded(monkeypatch):
 def test_what_no_store_can_take_keeps_nothing_else_out():
     """It is counted as lost: tried again it would fail for ever, and no mean would move."""
     store = Memory()
-    box = Outbox(store)
+    found: dict = {}
+    box = Outbox(store, lambda sums: merge_buckets(found, sums))
     box.add({"totals": {"half \ud800": [1.0]}})
     with pytest.raises(UnicodeEncodeError):
         box.flush()
     assert box.dropped == 1
     box.add({"totals": {"answers": [1.0]}})
     box.flush()
-    assert box.totals == {"answers": [1.0]}
-    assert store.read("totals") == {"answers": [1.0]}
+    assert found["totals"] == store.read("totals") == {"answers": [1.0]}
 
 
 def test_a_worker_with_its_hands_half_full_waits_for_no_tick():

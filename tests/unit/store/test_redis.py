@@ -29,7 +29,7 @@ def test_all_keys_are_in_one_slot_of_one_schema_and_have_a_time_to_live(store):
     )
     store.commit(0, {"closed": 5}, moves=[("r0", "h0")], rows={"alarm": b"x"})
     keys = store.client.keys("*" + store.key("")[13:] + "*")
-    assert len(keys) == 12
+    assert len(keys) == 14
     assert {re.sub(rb":\{.*", b"", key) for key in keys} == {b"ragmonitor:1"}
     assert min(store.client.ttl(key) for key in keys) > 0
 

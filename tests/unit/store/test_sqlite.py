@@ -204,9 +204,12 @@ def test_settled_records_are_forgotten_after_hours(tmp_path):
     now = [1_000.0]
     store = Sqlite(tmp_path / "a.db", "shop", clock=lambda: now[0])
     store.add({}, [Settlement("one")])
-    now[0] += 10_000
+    now[0] += 1_000
     store.commit(0, {})
-    assert store._db.execute("SELECT count(*) FROM records").fetchone() == (0,)
+    assert store.rows("record") == {"one": b""}
+    now[0] += 10_000
+    store.commit(1, {})
+    assert store.rows("record") == {}
 
 
 def test_a_copy_of_the_file_is_a_store(tmp_path):
