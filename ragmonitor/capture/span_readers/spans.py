@@ -76,18 +76,21 @@ class SpanRecord:
         counts = (token_count(self.attributes.get(name)) for name in names)
         return next((count for count in counts if count is not None), None)
 
-    def under(self, prefix: str) -> dict[str, Any]:
-        """Return the attributes whose names begin so, by the rest of their names."""
-        return {k[len(prefix) :]: v for k, v in self.attributes.items() if k.startswith(prefix)}
 
-    def numbered(self, prefix: str, infix: str = ".") -> list[dict[str, Any]]:
-        """Return the fields in attributes `{prefix}{n}{infix}{field}`, by ascending n."""
-        fields: dict[int, dict[str, Any]] = {}
-        for key, value in self.under(prefix).items():
-            number, _, field_name = key.partition(infix)
-            if number.isdecimal():
-                fields.setdefault(int(number), {})[field_name] = value
-        return [fields[number] for number in sorted(fields)]
+def under(attributes: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the attributes whose names begin so, by the rest of their names."""
+    of = (each for each in attributes.items() if each[0].startswith(prefix))
+    return {name[len(prefix) :]: value for name, value in of if value != REDACTED}
+
+
+def numbered(attributes: Mapping[str, Any], prefix: str, infix: str = ".") -> list[dict[str, Any]]:
+    """Return the fields in attributes `{prefix}{n}{infix}{field}`, by ascending n."""
+    fields: dict[int, dict[str, Any]] = {}
+    for key, value in under(attributes, prefix).items():
+        number, _, name = key.partition(infix)
+        if number.isdecimal():
+            fields.setdefault(int(number), {})[name] = value
+    return [fields[number] for number in sorted(fields)]
 
 
 def span_record(span: ReadableSpan) -> SpanRecord:

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ragmonitor.capture.coercion import chunk_in, parsed, usage_of
+from ragmonitor.capture.coercion import parsed, usage_of
 from ragmonitor.capture.conversations import calls_tools, content_text
 from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.dialects import LLAMA_INDEX, dialect_of
-from ragmonitor.capture.span_readers.spans import REDACTED, SpanRecord
+from ragmonitor.capture.span_readers.spans import REDACTED, SpanRecord, numbered, under
 from ragmonitor.capture.span_readers.texts import Documents
 from ragmonitor.records import Message, Usage
 from ragmonitor.runtime.guard import record_error
@@ -69,7 +69,6 @@ _OI_LLAMA_INDEX: Final = ".llama_index"
 _ENGINE: Final = lazy_pattern(r"\.(a?query|a?chat|a?stream_chat)$")
 _NO_CALL: Final = lazy_pattern(r"\.(write_response_to_history|_\w+)$")
 """Called LLM in LlamaIndex's traces: a stream's way into the memory, preparations of a call."""
-_CONTENT: Final = lazy_pattern(r"contents\.(\d{1,9})\.message_content\.text")
 
 _NAMES: Final = (
     f"{_ENTITY}name",
@@ -221,7 +220,7 @@ def fill(step: Step) -> None:
     asked, said = _messages(span, "input"), _messages(span, "output")
     variables = {
         name: value
-        for name, value in span.under(_VARIABLE).items()
+        for name, value in under(span.attributes, _VARIABLE).items()
         if isinstance(value, str) and not span.is_cut(value)
     }
     step.name = _name(span)
@@ -321,17 +320,14 @@ def _documents(step: Step, gave: Any) -> Documents:
     if found is not None or names.OI_SPAN_KIND not in span.attributes:
         return found
     prefix = "retrieval.documents." if step.role == "retriever" else "reranker.output_documents."
-    listed = span.numbered(prefix, ".document.")
+    listed = [
+        {**fields, "metadata": parsed(str(fields.get("metadata", "")))}
+        for fields in numbered(span.attributes, prefix, ".document.")
+    ]
     if not listed:
         # A list of documents that is not said tells nothing; a reranker then has left none.
         return None if step.role == "retriever" else ()
-    chunks = [
-        chunk_in({**fields, "metadata": parsed(str(fields.get("metadata", "")))})
-        for fields in listed
-        if fields.get("content") != REDACTED
-    ]
-    told = tuple(chunk for chunk in chunks if chunk is not None)
-    return told if len(told) == len(listed) and span.is_whole else None
+    return texts.documents(listed) if span.is_whole else None
 
 
 def _prompt(span: SpanRecord, asked: tuple[Message, ...], given: Any) -> tuple[Message, ...]:
@@ -358,7 +354,7 @@ def _labels(span: SpanRecord, given: Any) -> dict[str, Any]:
     tags = span.attributes.get(names.OI_TAGS)
     if tags is None and isinstance(given, Mapping) and "inputs" in given:
         tags = given.get("tags")
-    labels = labels_of({**metadata, **span.under(_PROPERTY)}, tags)
+    labels = labels_of({**metadata, **under(span.attributes, _PROPERTY)}, tags)
     own, talk = span.text(names.OI_SESSION_ID), span.text(names.GENAI_CONVERSATION_ID)
     labels["session_id"] = own or labels["session_id"] or talk
     labels["user_id"] = span.text(names.OI_USER_ID) or labels["user_id"]
@@ -374,18 +370,12 @@ def _messages(span: SpanRecord, side: Side) -> tuple[Message, ...]:
         return texts.messages(span.parsed(attribute))
     listed = [
         {"role": fields.get("role", "user"), "content": texts.parts_in(content)}
-        for fields in span.numbered(prefixes[0])
+        for fields in numbered(span.attributes, prefixes[0])
         if isinstance(content := fields.get("content"), str)
     ]
-    for fields in span.numbered(prefixes[1], ".message."):
-        role = fields.get("role")
-        pieces = {-1: fields.get("content")}
-        for name, value in fields.items():
-            # In any order; of a model that reasons, one part is its reasoning.
-            part = _CONTENT.fullmatch(name)
-            kind = part and fields.get(f"contents.{part[1]}.message_content.type")
-            if part is not None and kind != "reasoning":
-                pieces[int(part[1])] = value
-        content = [p for _, p in sorted(pieces.items()) if isinstance(p, str) and p != REDACTED]
-        listed.append({"role": role if isinstance(role, str) else "user", "content": content})
+    for fields in numbered(span.attributes, prefixes[1], ".message."):
+        # One content, or parts, of which one is its reasoning where a model reasons.
+        parts = numbered(fields, "contents.", ".message_content.")
+        content = [fields.get("content"), *parts]
+        listed.append({"role": fields.get("role", "user"), "content": content})
     return texts.messages(listed)

@@ -130,7 +130,8 @@ def _merged(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
     A framework's instrumentation and a client's both report them, and each may lack what the other
     has. The client's span is below the framework's, or beside it: instrumentations of frameworks
     do not always make their spans the current ones. Of model calls the innermost stands for the
-    call, and what encloses several is a step of its own kind.
+    call, and what encloses several is a step of its own kind. So is a retriever that says nothing,
+    and encloses one that does.
     """
     of_frameworks = [step for step in steps if step.span.scope in FRAMEWORKS]
     if any(step.role == "retriever" and not step.is_store for step in of_frameworks):
@@ -148,10 +149,13 @@ def _merged(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
         if outer:
             outer_of[span_id] = outer
     inner = Counter(outer_of.values())
+    searches = {step.span.span_id: step for step in steps if step.role == "retriever"}
+    says = {span_id for span_id, step in searches.items() if step.documents is not None}
+    within = inner.keys() | (ancestry.enclosing(says) & searches.keys() - says)
     merged = []
     for step in steps:
         span_id = step.span.span_id
-        one = replace(step, role="other") if span_id in inner else step
+        one = replace(step, role="other") if span_id in within else step
         outer = "" if span_id in inner else outer_of.get(span_id, "")
         while inner[outer] == 1:
             missing = (name for name in _MERGED if getattr(one, name) in ((), "", Usage()))
