@@ -21,8 +21,7 @@ from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 from ragmonitor.capture.coercion import text_in
 from ragmonitor.capture.span_readers.dialects import dialect_of
-from ragmonitor.capture.span_readers.span_events import with_contents
-from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.spans import SpanRecord, with_contents
 from ragmonitor.semconv.conventions import SCOPE
 
 OVERHEAD_BYTES: Final = 500

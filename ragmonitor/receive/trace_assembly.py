@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.finished import FinishedTree
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.trees import JoinedTrace
+from ragmonitor.capture.span_readers.trees import Ancestry, JoinedTrace
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
 from ragmonitor.semconv.conventions import OI_METADATA, PROBE_BAGGAGE
 

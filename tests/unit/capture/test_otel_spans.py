@@ -9,8 +9,7 @@ import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
 from ragmonitor.capture.span_readers import steps, texts
-from ragmonitor.capture.span_readers.span_events import with_contents
-from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.spans import SpanRecord, with_contents
 from ragmonitor.capture.span_readers.trees import JoinedTrace
 from ragmonitor.records import Usage
 
