@@ -179,7 +179,11 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
         for secret in secrets:
             known.setdefault(text[secret.start : secret.end], secret.kind)
     cleaned = {key: redacted(key[0], secrets) for key, secrets in found.items()}
-    again = {value: kind for value, kind in known.items() if _is_recognised(value)}
+    again = {
+        value: kind
+        for value, kind in known.items()
+        if len(value) >= (MIN_KNOWN if any(map(str.isdigit, value)) else MIN_KNOWN_WORD)
+    }
     if again:
         values = sorted(list(again)[:MAX_KNOWN], key=len, reverse=True)
         anywhere = re.compile(
@@ -197,11 +201,6 @@ def _joined(texts: Collection[str]) -> str:
     if len(texts) * len(longest) < MAX_SEARCHED:
         texts = [text for text in texts if len(text) < MIN_SEARCHED or text not in longest]
     return "\n".join((longest, *texts))
-
-
-def _is_recognised(value: str) -> bool:
-    has_digit = any(map(str.isdigit, value))
-    return len(value) >= (MIN_KNOWN if has_digit else MIN_KNOWN_WORD)
 
 
 def _texts(interaction: Interaction, *, with_labels: bool) -> Collection[tuple[str, str]]:
