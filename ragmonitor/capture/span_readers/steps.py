@@ -191,17 +191,16 @@ def _task(span: SpanRecord) -> Role:
     if names.GENAI_OUTPUT_MESSAGES in span.attributes:
         return "model"
     given, gave = _dumped(span, "input"), _dumped(span, "output")
-    if isinstance(gave, Mapping) and "tool_name" in gave and "raw_output" in gave:
+    asked = given.keys() if isinstance(given, Mapping) else set()
+    told = gave.keys() if isinstance(gave, Mapping) else set()
+    if {"tool_name", "raw_output"} <= told:
         return "tool"
-    if isinstance(given, Mapping) and isinstance(gave, list):
-        if "nodes" in given:
-            return "reranker"
-        if "query_bundle" in given or "str_or_query_bundle" in given:
-            return "retriever"
-    if isinstance(given, Mapping) and isinstance(gave, Mapping) and "raw" in gave:
-        asked = not {"args", "messages", "prompt"}.isdisjoint(given)
-        if asked and ("text" in gave or "message" in gave):
-            return "model"
+    if isinstance(gave, list) and "nodes" in asked:
+        return "reranker"
+    if isinstance(gave, list) and asked & {"query_bundle", "str_or_query_bundle"}:
+        return "retriever"
+    if "raw" in told and told & {"text", "message"} and asked & {"args", "messages", "prompt"}:
+        return "model"
     return "retriever" if "Retriever" in _name(span) and span.has_failed else "chain"
 
 
@@ -225,7 +224,12 @@ def fill(step: Step) -> None:
     }
     step.name = _name(span)
     step.variable = next((text for each in _QUESTION if (text := variables.get(each, ""))), "")
-    step.query = _query(span, given, gave) or step.variable or _asked_last(asked)
+    step.query = _query(span, given, gave) or step.variable
+    if not step.query:
+        text = next((m.text for m in reversed(asked) if m.role == "user"), "")
+        # Of a workflow of GenAI's, what it was given is dumped into one message.
+        value = parsed(text)
+        step.query = text if isinstance(value, str) else texts.question(value)
     step.labels = _labels(span, given)
     is_named = names.GENAI_OPERATION_NAME in span.attributes
     step.is_store = names.GENAI_RETRIEVAL_DOCUMENTS in span.attributes and not is_named
@@ -273,13 +277,6 @@ def _query(span: SpanRecord, given: Any, gave: Any) -> str:
         return text
     # What a LangChain stream was given is known, and dumped by OpenLLMetry, only at its end.
     return texts.question(gave.get("kwargs")) or texts.question(gave.get("outputs"))
-
-
-def _asked_last(asked: tuple[Message, ...]) -> str:
-    text = next((m.text for m in reversed(asked) if m.role == "user"), "")
-    # Of a workflow of GenAI's, what it was given is dumped into one message.
-    value = parsed(text)
-    return text if isinstance(value, str) else texts.question(value)
 
 
 def _answer(step: Step, gave: Any, said: tuple[Message, ...]) -> str:
