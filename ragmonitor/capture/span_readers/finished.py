@@ -106,19 +106,22 @@ class FinishedTree(FinishedRuns):
         LangChain ends a root after its model, so that one which had not ended was cut short.
         """
         span, read, models = self.root, self._steps, self.models
-        late = models if read.streams else []
-        root.ended_ns = max(
-            [span.ended_ns]
-            + [run.ended_ns for run in late]
-            + [step.span.ended_ns for step in self.steps if not span.ended_ns]
-        )
-        if not read.streams:
-            for run in filter(read.is_late, models):
+        spare_ns = _SPARE_NS if span.scope.startswith(_JAVASCRIPT) else 0
+        late = [run for run in models if 0 < span.ended_ns < run.ended_ns - spare_ns]
+        ends = [span.ended_ns]
+        if is_langchain := FRAMEWORKS.get(span.scope) == "langchain":
+            for run in late:
                 run.status = "partial"
+        else:
+            read.is_streamed = bool(late)
+            ends += [run.ended_ns for run in models]
+        if not span.ended_ns:
+            ends += [step.span.ended_ns for step in self.steps]
+        root.ended_ns = max(ends)
         root.is_cut_short = root.status == "ok" and self.is_cut_short()
         says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
         # OpenLLMetry ends a closed stream of LangChain without a word.
-        is_closed = not read.streams and says_nothing and any(read.prompt(run) for run in models)
+        is_closed = is_langchain and says_nothing and any(read.prompt(run) for run in models)
         if root.is_cut_short or (root.status == "ok" and is_closed):
             root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
@@ -157,8 +160,8 @@ class _StepTranslator(Translator):
         self._tree = tree
         self._root = root
         self.framework = _step(root).dialect
-        self.streams = FRAMEWORKS.get(tree.root.scope) != "langchain"
-        """A root may end before the stream that it returned does."""
+        self.is_streamed = False
+        """The root ended before the stream that it returned."""
         self.outer_chains: list[Step] = []
         """Those of no model, retriever or tool, from the outside in."""
 
@@ -203,14 +206,7 @@ class _StepTranslator(Translator):
         if run.kind == "model":
             return text
         # A stream, of which the root saw the beginning at most, is its models'.
-        is_stream = self.streams and any(map(self.is_late, self._tree.models))
-        return "" if is_stream or is_repr(text) else text
-
-    def is_late(self, model: Run) -> bool:
-        """Return whether a model ended after the root."""
-        root_ns = self._tree.root.ended_ns
-        spare_ns = _SPARE_NS if self._tree.root.scope.startswith(_JAVASCRIPT) else 0
-        return bool(root_ns) and model.ended_ns > root_ns + spare_ns
+        return "" if self.is_streamed or is_repr(text) else text
 
     def model(self, run: Run) -> tuple[str, str]:
         return _step(run).provider, _step(run).model
