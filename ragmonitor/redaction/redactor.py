@@ -250,9 +250,9 @@ def _value(value: Any, name: str, rewrite: Rewrite, depth: int) -> Any:
 
     What is neither would leave as the text that it prints as, so that is what is rewritten.
     """
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, (bool, int, float)):
         return value
-    if depth < MAX_DEPTH:
+    if depth < MAX_DEPTH and type(value) is not str:  # to ask an abstract class takes longer
         if isinstance(value, Mapping):
             return _mapping(value, rewrite, depth + 1)
         if isinstance(value, list | tuple | set | frozenset):
