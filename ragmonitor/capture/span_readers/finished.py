@@ -14,6 +14,7 @@ from typing import Any, cast
 from opentelemetry.trace import format_trace_id
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
@@ -262,10 +263,10 @@ def _ending(span: SpanRecord) -> tuple[Status, str]:
         return "partial", ""
     if not span.has_failed:
         return "ok", ""
-    kind, message = span.exception
-    if not kind:
-        kind = span.text("error.type").rpartition(".")[2]
-        message = span.status_text
+    kind = span.text("exception.type", "error.type").rpartition(".")[2]
+    message = span.status_text
+    if "exception.type" in span.attributes:
+        message = span.text("exception.message")[:MAX_ERROR_CHARACTERS]
     if not kind and (described := _REPR_OF_ERROR.match(span.status_text)):
         kind, message = described[1], span.status_text.partition("\n")[0]
     if kind == "GeneratorExit" or span.status_text == _ABANDONED:

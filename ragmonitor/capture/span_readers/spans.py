@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext, StatusCode, format_span_id
 
-from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, parsed, text_in, token_count
+from ragmonitor.capture.coercion import parsed, token_count
 from ragmonitor.capture.span_readers.texts import parts_in
 from ragmonitor.semconv import conventions as names
 
@@ -38,6 +38,7 @@ _CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
             names.GENAI_OUTPUT_MESSAGES,
         )
     },
+    "exception": {name: name for name in ("exception.type", "exception.message")},
 }
 """By event: which of its attributes stands for which one of the span's."""
 _MESSAGES: Final = {
@@ -74,8 +75,6 @@ class SpanRecord:
     """0: it is open still, or was never ended and is given up."""
     has_failed: bool = False
     status_text: str = ""
-    exception: tuple[str, str] = ("", "")
-    """Type and message of the last exception event."""
     is_whole: bool = True
     """Whether the SDK had room for all of its attributes: it drops the oldest."""
     max_text: int = sys.maxsize
@@ -134,7 +133,6 @@ def span_record(span: ReadableSpan) -> SpanRecord:
     """
     context, parent, scope = span.context, span.parent, span.instrumentation_scope
     contents = [(each.name, each.attributes or {}) for each in span.events]
-    attributes, exception = with_contents(dict(span.attributes or {}), contents)
     # No public way leads to it. A version without it costs the notice that texts were cut.
     most = getattr(getattr(span, "_attributes", None), "max_value_len", None) or sys.maxsize
     is_local = parent is not None and not parent.is_remote
@@ -145,12 +143,11 @@ def span_record(span: ReadableSpan) -> SpanRecord:
         parent=parent,
         name=span.name,
         scope="" if scope is None else scope.name,
-        attributes=attributes,
+        attributes=with_contents(dict(span.attributes or {}), contents),
         started_ns=span.start_time or 0,
         ended_ns=span.end_time or 0,
         has_failed=span.status.status_code is StatusCode.ERROR,
         status_text=span.status.description or "",
-        exception=exception,
         is_whole=not span.dropped_attributes,
         max_text=most,
     )
@@ -161,21 +158,16 @@ def span_record(span: ReadableSpan) -> SpanRecord:
 
 def with_contents(
     attributes: dict[str, Any], events: Iterable[tuple[str, Mapping[str, Any]]]
-) -> tuple[dict[str, Any], tuple[str, str]]:
-    """Return a span's attributes with what its events say, and its exception's type and message.
+) -> dict[str, Any]:
+    """Return a span's attributes with what its events say.
 
     Args:
         attributes: The span's own.
         events: Name and attributes of each of its events, in order.
     """
     told: dict[str, Any] = {}
-    exception = ("", "")
     for name, fields in events:
-        if name == "exception":
-            kind = text_in(fields.get("exception.type")) or ""
-            text = text_in(fields.get("exception.message")) or ""
-            exception = kind.rpartition(".")[2], text[:MAX_ERROR_CHARACTERS]
-        elif name in _CONTENTS:
+        if name in _CONTENTS:
             told |= {to: fields[of] for of, to in _CONTENTS[name].items() if of in fields}
         elif name == _FOUND:
             told.setdefault(names.GENAI_RETRIEVAL_DOCUMENTS, []).append(_document(fields))
@@ -183,7 +175,7 @@ def with_contents(
             role, attribute = _MESSAGES[name]
             if isinstance(listed := told.setdefault(attribute, []), list):
                 listed.append({"role": role, **_message(fields)})
-    return {**told, **attributes}, exception
+    return {**told, **attributes}
 
 
 def _message(fields: Mapping[str, Any]) -> dict[str, Any]:
