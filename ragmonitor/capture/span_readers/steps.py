@@ -168,7 +168,8 @@ def begins_anew(span: SpanRecord) -> bool:
     A span above it that is LlamaIndex's too has failed, or streamed: version 0.62 neither ends such
     a span nor detaches its context, so whatever the application asks next seems to be inside it.
     """
-    return span.scope == LLAMA_INDEX and span.text(_KIND) == "workflow" and _role(span) == "chain"
+    step = step_of(span) if span.scope == LLAMA_INDEX else None
+    return step is not None and step.role == "chain" and span.text(_KIND) == "workflow"
 
 
 def _role(span: SpanRecord) -> Role:
