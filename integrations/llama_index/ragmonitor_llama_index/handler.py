@@ -136,7 +136,7 @@ class _Root(Note, StreamListener):
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
         """Note that nothing more comes, or that nobody reads on."""
-        self.finish(failure, whole=whole)
+        self.finish(None if isinstance(failure, GeneratorExit) else failure, whole=whole)
 
     def finish(
         self,

@@ -16,7 +16,7 @@ from opentelemetry import context as otel
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import format_span_id
 
-from ragmonitor.capture.plain import current_interaction
+from ragmonitor.capture.plain import current_of
 from ragmonitor.capture.probe_mark import current_mark
 from ragmonitor.capture.recorder import oldest_of, tool_matcher
 from ragmonitor.capture.span_readers.dialects import SCOPES, dialect_of
@@ -126,7 +126,7 @@ class InteractionSpanProcessor(SpanProcessor):
                 self._closed
                 or (scope is not None and scope.name == SCOPE)
                 or (current and otel.get_value(_SUPPRESSED, current))
-                or current_interaction(self._hand_over) is not None
+                or current_of(self._hand_over) is not None
             ):
                 return
             if current_mark(parent_context if parent_context is not None else current):
