@@ -25,6 +25,7 @@ from ragmonitor.capture.conversations import parsed_in as parsed_in
 from ragmonitor.capture.conversations import part_text as part_text
 from ragmonitor.capture.conversations import question_in as question_in
 from ragmonitor.capture.conversations import values_in as values_in
+from ragmonitor.capture.documents import KeptDocuments as KeptDocuments
 from ragmonitor.capture.documents import documents_in as documents_in
 from ragmonitor.capture.interaction_labels import labels_of as labels_of
 from ragmonitor.capture.plain import InteractionRecorder as InteractionRecorder

@@ -367,7 +367,7 @@ def status_in(value: Any) -> Status:
     return next((status for status in _STATUSES if status == text), "ok")
 
 
-_QDRANT_ID: Final = "_id"
+QDRANT_ID: Final = "_id"
 """LangChain's store for Qdrant keeps the point's id there, and gives its documents none."""
 TEXT_NAMES: Final = ("page_content", "pageContent", "text", "content")
 
@@ -383,19 +383,18 @@ def chunk_in(value: Any) -> Chunk | None:
         return value if pair_score is None else replace(value, score=pair_score)
     if isinstance(value, str):
         return Chunk(text=str.__str__(value), score=pair_score)
-    fields = value
+    fields: Any = value
+    names: tuple[str, ...] = TEXT_NAMES[:1]
     if isinstance(value, Mapping):
         inner = value.get("kwargs") if "lc" in value else value.get("node")
-        fields = inner if isinstance(inner, Mapping) else value
-        texts = (fields.get(name) for name in TEXT_NAMES)
-    else:
-        texts = (getattr(value, "page_content", None) for _ in (value,))
+        fields, names = inner if isinstance(inner, Mapping) else value, TEXT_NAMES
+    texts = (member_in(fields, name) for name in names)
     text = next((each for each in texts if isinstance(each, str)), None)
     if text is None:
         return None
     metadata = member_in(fields, "metadata")
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    known = (member_in(fields, "id"), member_in(fields, "id_"), metadata.get(_QDRANT_ID))
+    known = (member_in(fields, "id"), member_in(fields, "id_"), metadata.get(QDRANT_ID))
     identity = next((each for each in known if each is not None), "")  # which may be 0
     scores = (pair_score, finite(member_in(value, "score")), score_of(metadata))
     return Chunk(

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from ragmonitor import Chunk
 from ragmonitor.integration import (
     ANSWER_KEYS,
+    KeptDocuments,
     Message,
     Root,
     Run,
@@ -38,17 +39,12 @@ from ragmonitor.integration import (
     parsed_in,
     part_text,
     question_in,
-    score_of,
     usage_of,
     values_in,
 )
 
 _STATE_KEYS = ("question", "query", "input", "user_input", "messages")
 _SHOWN_KEYS = ("context", "source_documents", "documents", "docs")
-
-
-class KeptDocuments(list[tuple[str | None, str, dict[str, Any], float | None]]):
-    """(id, text, metadata, score) of each document, as it was when the retriever gave it."""
 
 
 def keep_documents(documents: Iterable[Document]) -> KeptDocuments:
@@ -172,7 +168,7 @@ class LangChainTranslator:
             return None
         if isinstance(run.outputs, str):  # of a retrieval tool
             return [Chunk(text=run.outputs)]
-        return _chunks(run.outputs) if isinstance(run.outputs, KeptDocuments) else ()
+        return run.outputs.chunks() if isinstance(run.outputs, KeptDocuments) else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the documents that stand beside the answer in the root's output.
@@ -183,7 +179,7 @@ class LangChainTranslator:
         for key in _SHOWN_KEYS:
             documents = member_in(outputs, key)
             if isinstance(documents, KeptDocuments):
-                return _chunks(documents)
+                return documents.chunks()
             if isinstance(documents, list) and not documents:
                 return ()
         return None
@@ -258,18 +254,6 @@ class LangChainTranslator:
         """Return session, user, tags and the application's own metadata."""
         tags, metadata, _ = root.details or (None, None, None)
         return labels_of(metadata or {}, tags)
-
-
-def _chunks(documents: KeptDocuments) -> list[Chunk]:
-    return [
-        Chunk(
-            text=text,
-            id=str(id_ or metadata.get("_id") or ""),  # Qdrant's point id
-            score=score_of(metadata) if score is None else score,
-            metadata=metadata,
-        )
-        for id_, text, metadata, score in documents
-    ]
 
 
 def _last_pieces(root: Run) -> list[str]:
