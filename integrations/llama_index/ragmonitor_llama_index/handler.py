@@ -233,10 +233,12 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             call = _Call(id_, role, bound_args.arguments, instance, tags)
             if above is not None:
                 _begin_member(call, parent_id, above, recorder)
-            elif role is _ENGINE or role is _WORKFLOW:
+            elif (
+                role is _ENGINE
+                or role is _WORKFLOW
+                or (current_interaction() is not None and role is not _WRITER)
+            ):
                 _begin_root(call, None, recorder)
-            else:
-                _begin_part(call, recorder)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             _note_loss(parent_id, error)
 
@@ -320,61 +322,46 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
 
 
 def _begin_root(call: _Call, above: Run | None, recorder: Recorder) -> bool:
-    """Start an interaction; below another, only if the application chooses so."""
+    """Start an interaction, or a run that the application calls by itself: a part of a block's.
+
+    Below another run only if the application chooses so.
+    """
     id_, role, arguments, instance, tags = call
-    name = type(instance).__name__
-    query = next(iter(arguments.values()), None)
     if role is _WORKFLOW:
         tags = active_instrument_tags.get()
-        query = arguments.get("start_event")
+    kind, name, inputs = _called(role, instance, arguments)
     parent_id = None if above is None else above.id
     picked = recorder.picks(name, tags_in(tags) if tags else None, parent_id)
     if above is not None and not picked:
         return False
-    root = _Root(role=role, id=id_, recorder=recorder, tags=dict(tags) if tags else None)
-    run = recorder.started(
-        id_, parent_id, "chain", name, query, root, asked=role is _ENGINE, picked=picked
-    )
-    if above is not None and run is not above:
-        above.details.answered = True
-    return run is not None
-
-
-def _begin_part(call: _Call, recorder: Recorder) -> None:
-    """Start a run that the application calls by itself: a part of its interaction."""
-    id_, role, arguments, instance, tags = call
-    if current_interaction() is None or role is _WRITER:
-        return
-    role = _RERANKER if role is _ASKING else role
     root = _Root(
-        role=role,
+        role=_RERANKER if role is _ASKING else role,
         id=id_,
         recorder=recorder,
         tags=dict(tags) if tags else None,
         instance=instance,
+        synthesized=[arguments.get("nodes") or ()] if role is _SYNTHESIS else None,
     )
-    if role is _SYNTHESIS:
-        root.synthesized = [arguments.get("nodes") or ()]
-        query = arguments.get("query")
-        recorder.started(id_, None, "chain", type(instance).__name__, query, root, asked=True)
-    else:
-        recorder.started(id_, None, *_called(role, instance, arguments), root)
+    asked = role is _ENGINE or role is _SYNTHESIS
+    run = recorder.started(id_, parent_id, kind, name, inputs, root, asked=asked, picked=picked)
+    if above is not None and run is not above:
+        above.details.answered = True
+    return run is not None
 
 
 def _begin_member(call: _Call, parent_id: str | None, above: Run, recorder: Recorder) -> None:
     """Start a run below another one, or a step."""
     id_, role, arguments, instance, _ = call
     root, place = above.root.details, above.details.role
-    is_run = (
+    # An asynchronous stream over a model's own synchronous one is two calls to LlamaIndex, one to
+    # the model.
+    streams = root.streams and [*root.streams.items()]
+    is_inner = streams and any(llm is instance and ".astream_" in id_ for id_, llm in streams)
+    if (
         role is _RETRIEVER
         or (role is _TOOL and place is not _TOOL)
-        or (
-            role is _MODEL
-            and place is not _MODEL
-            and not (root.streams and _is_inner(root.streams, instance))
-        )
-    )
-    if is_run:
+        or (role is _MODEL and place is not _MODEL and not is_inner)
+    ):
         kind, name, inputs = _called(role, instance, arguments)
         if role is _MODEL and place is _RERANKER:
             inputs = None  # what a reranker asks shows the model that answers nothing
@@ -449,15 +436,6 @@ def _hear_end(root: _Root, span_id: str, event: Any) -> None:
         root.finish(failure)
 
 
-def _is_inner(streams: Mapping[str, Any], instance: Any) -> bool:
-    """Return whether this call belongs to a stream of the same model that is being read.
-
-    An asynchronous stream over a model's own synchronous one: two calls to LlamaIndex, one to the
-    model.
-    """
-    return any(model is instance and ".astream_" in id_ for id_, model in [*streams.items()])
-
-
 def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[RunKind, str, Any]:
     """Return the kind, the name and the inputs of the run that a call is."""
     name = type(instance).__name__
@@ -467,6 +445,10 @@ def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[Ru
         with contextlib.suppress(Exception):  # a tool of the application's own may not say
             name = instance.metadata.name or name
         return "tool", name, note_tool_query(arguments)
+    if role is _WORKFLOW:
+        return "chain", name, arguments.get("start_event")
+    if role is _SYNTHESIS:
+        return "chain", name, arguments.get("query")
     query = next(iter(arguments.values()), None)
     return ("retriever" if role is _RETRIEVER else "chain"), name, query
 
