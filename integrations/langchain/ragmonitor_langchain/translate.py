@@ -1,12 +1,12 @@
 """Translates LangChain's objects into our records.
 
-`keep` and `keep_documents` run in the application's request and only copy references; everything
+`keep` and `kept_in` run in the application's request and only copy references; everything
 else runs behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -47,15 +47,10 @@ _STATE_KEYS = ("question", "query", "input", "user_input", "messages")
 _SHOWN_KEYS = ("context", "source_documents", "documents", "docs")
 
 
-def keep_documents(documents: Iterable[Document]) -> KeptDocuments:
-    """Return a copy of what a record needs of the documents."""
-    return KeptDocuments([(d.id, d.page_content, dict(d.metadata), None) for d in documents])
-
-
 def kept_in(value: Any, *, texts: bool = False) -> KeptDocuments | None:
     """Return a copy of the documents in any container of them; None: there are none."""
     if type(value) is list and all(type(item) is Document for item in value):
-        return keep_documents(value)
+        return KeptDocuments([(d.id, d.page_content, dict(d.metadata), None) for d in value])
     found = documents_in(value, texts=texts)
     if found is None:
         return None
@@ -214,21 +209,10 @@ class LangChainTranslator:
         """Return (provider, model) of a model run."""
         _, metadata, invocation = run.details or (None, None, None)
         metadata, invocation = metadata or {}, invocation or {}
-        replied = next(
-            (
-                message.response_metadata
-                for message in _messages_of(run.outputs)
-                if message.response_metadata
-            ),
-            {},
-        )
-        model = _first_text(
-            metadata.get("ls_model_name"),
-            invocation.get("model"),
-            invocation.get("model_name"),
-            replied.get("model_name"),
-            replied.get("model"),
-        )
+        replies = (message.response_metadata for message in _messages_of(run.outputs))
+        replied = next(filter(None, replies), {})
+        named = metadata.get("ls_model_name"), invocation.get("model"), invocation.get("model_name")
+        model = _first_text(*named, replied.get("model_name"), replied.get("model"))
         provider = _first_text(metadata.get("ls_provider"), replied.get("model_provider"))
         return provider, model
 

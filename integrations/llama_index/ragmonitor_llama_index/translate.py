@@ -114,19 +114,15 @@ def _text_of(node: Any) -> str | None:
 
 def note_prompt(arguments: Mapping[str, Any]) -> Any:
     """Return what a model was asked: a text, or a copy of the list of messages."""
-    for name, asked in arguments.items():  # the first
-        if isinstance(asked, str):
-            return asked
-        # LlamaIndex's decorators hide a completion model's own parameters behind these two.
-        prompt = asked
-        if name == "args":
-            prompt = asked[0] if asked else None
-        elif name == "kwargs":
-            prompt = asked.get("messages", asked.get("prompt"))
-        if isinstance(prompt, str):
-            return prompt
-        return (*prompt,) if isinstance(prompt, (list, tuple)) else None
-    return None
+    name, asked = next(iter(arguments.items()), ("", None))
+    # LlamaIndex's decorators hide a completion model's own parameters behind these two.
+    if name == "args" and isinstance(asked, tuple):
+        asked = asked[0] if asked else None
+    elif name == "kwargs" and isinstance(asked, dict):
+        asked = asked.get("messages", asked.get("prompt"))
+    if isinstance(asked, (list, tuple)):
+        return (*asked,)
+    return asked if isinstance(asked, str) else None
 
 
 def note_stop_event(event: Any) -> Any:
@@ -266,35 +262,28 @@ class LlamaIndexTranslator:
         llm = None if run.details is None else run.details.instance
         if llm is None:
             return "", ""
-        provider = ""
-        for kind in type(llm).__mro__:
-            head, _, tail = kind.__module__.partition("llama_index.llms.")
-            if not head and tail:
-                provider = tail.partition(".")[0]
-                break
+        modules = (kind.__module__.partition("llama_index.llms.") for kind in type(llm).__mro__)
+        package = next((tail for head, _, tail in modules if not head and tail), "")
         try:
             name = llm.metadata.model_name
         except Exception:  # noqa: BLE001 - a model of the application's own may not say
             name = ""
-        return provider, name if name != "unknown" else ""
+        return package.partition(".")[0], name if name != "unknown" else ""
 
     def usage(self, run: Run) -> Usage:
         """Return the tokens that the provider counted, wherever it wrote them."""
         reply = run.outputs
         if not isinstance(reply, NotedReply):
             return Usage()
-        for place in (
+        places = (
             member_in(reply.raw, "usage"),
             member_in(reply.raw, "usage_metadata"),
             member_in(member_in(reply.raw, "meta"), "tokens"),  # Cohere
             reply.extra,
             member_in(reply.extra, "usage"),
             reply.raw,
-        ):
-            usage = usage_of(place)
-            if usage != Usage():
-                return usage
-        return Usage()
+        )
+        return next((each for each in map(usage_of, places) if each != Usage()), Usage())
 
     def finish_reason(self, run: Run) -> str:
         """Return why the model stopped, wherever the provider wrote it."""
