@@ -320,7 +320,10 @@ class FinishedRuns:
             and not run.inside_retriever
             and (retrieval := self._retrieval(run)) is not None
             # A state may name what was found for an earlier question.
-            and (run is not self._root.named or self._is_seen(retrieval))
+            and (
+                run is not self._root.named
+                or seen_in(self.generations(), retrieval.chunks) is not None
+            )
         ]
         known = {_key(c) for run, r in retrieved if run.kind == "retriever" for c in r.chunks}
         return tuple(
@@ -328,9 +331,6 @@ class FinishedRuns:
             for run, retrieval in retrieved
             if run.kind == "retriever" or self._adds(run, retrieval, known)
         )
-
-    def _is_seen(self, retrieval: Retrieval) -> bool:
-        return seen_in(self.generations(), retrieval.chunks) is not None
 
     def _adds(self, tool: Run, retrieval: Retrieval, known: set[tuple[str, str]]) -> bool:
         """Return whether a tool gave more than its retrievers did."""

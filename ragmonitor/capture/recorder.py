@@ -451,7 +451,10 @@ class Recorder:
         else:
             if outer is not None:
                 # An inner run that was no interaction by itself: its retrievals are the outer's.
-                self._move(root, outer)
+                for member in root.members:
+                    member.root = outer
+                if not outer.ended_ns:
+                    outer.members.extend(root.members)
             elif current_id() == interaction_id(root.id):
                 make_current(root.before_id)
             if self._unseen_left and outer is None:
@@ -473,13 +476,6 @@ class Recorder:
                     ROOTS_WITHOUT_RETRIEVAL,
                     self._translator.framework,
                 )
-
-    @staticmethod
-    def _move(root: Root, outer: Root) -> None:
-        for member in root.members:
-            member.root = outer
-        if outer.ended_ns == 0:
-            outer.members.extend(root.members)
 
     @staticmethod
     def _finalize(root: Root, finished: FinishedRuns) -> None:
