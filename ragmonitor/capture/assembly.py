@@ -213,12 +213,10 @@ class FinishedRuns:
             record = self._interaction()
         except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
             record_error("capture", error)
-            record = without_texts(
-                self.framework,
-                root.status,
-                id=interaction_id(root.id),
+            record = replace(
+                without_texts(self.framework, root.status, interaction_id(root.id)),
                 started_ns=root.started_ns,
-                ended_ns=root.ended_ns,
+                ended_ns=root.ended_ns or time.time_ns(),
                 caller=reference(root.caller),
                 target=reference(root.target),
             )

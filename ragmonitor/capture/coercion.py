@@ -254,7 +254,7 @@ def sound(interaction: Interaction) -> Interaction:
         return record
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
-    return without_texts(interaction.framework, interaction.status, id=interaction.id)
+    return without_texts(interaction.framework, interaction.status, interaction.id)
 
 
 class _Door:
@@ -323,35 +323,17 @@ _OF_CHUNKS: Final = ("chunks", "not_shown", "reference_chunks")
 _OF_STEPS: Final = ("retrievals", "generations", "input")
 
 
-def without_texts(
-    framework: Any,
-    status: Any,
-    *,
-    id: Any = "",  # noqa: A002 - the field's name
-    started_ns: int = 0,
-    ended_ns: int = 0,
-    **known: Any,
-) -> Interaction:
-    """Return the incomplete record of an interaction of which no text can be had.
-
-    Args:
-        framework: Its own, if that can be read.
-        status: Likewise.
-        id: Likewise.
-        started_ns: 0: not known.
-        ended_ns: 0: not known.
-        known: Further fields of the record.
-    """
-    ended_ns = ended_ns or time.time_ns()
+def without_texts(framework: Any, status: Any, identity: Any = "") -> Interaction:
+    """Return the incomplete record, as of now, of an interaction of which no text can be had."""
+    now_ns = time.time_ns()
     return Interaction(
-        **known,
-        id=text_in(id) or uuid.uuid4().hex,
+        id=text_in(identity) or uuid.uuid4().hex,
         query="",
         chunks=(),
         answer="",
         framework=text_in(framework) or FRAMEWORK,
-        started_ns=started_ns or ended_ns,
-        ended_ns=ended_ns,
+        started_ns=now_ns,
+        ended_ns=now_ns,
         status=status_in(status),
         capture_incomplete=True,
     )

@@ -567,7 +567,6 @@ class StreamedAnswer(Listener):
         """Make the interaction the current one."""
         self._before = _entered.get()
         _entered.set(self._entered)
-        make_current(self._entered.id)
 
     def exit(self) -> None:
         """Put back what was current before."""

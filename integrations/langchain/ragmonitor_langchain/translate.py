@@ -59,8 +59,6 @@ def kept_in(value: Any, *, texts: bool = False) -> KeptDocuments | None:
 
 def keep(value: Any) -> Any:
     """Return a root's input or output with its dicts and lists copied, documents included."""
-    if isinstance(value, str):
-        return value
     if isinstance(value, dict):
         return {key: _keep_item(item) for key, item in value.items()}
     return _keep_item(value)
