@@ -25,9 +25,9 @@ import msgspec
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.back_half import TICK_S, Carried
-from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.pipeline import Pipeline
+from ragmonitor.pipeline.placement import restored
 from ragmonitor.records import Cause, Interaction, Report, SpanReference
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
@@ -281,20 +281,16 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
 
 def _listening(path: Path) -> socket.socket:
     """Return a socket that listens at a path, for processes of this user. Raises `OSError`."""
-    server = socket.socket(socket.AF_UNIX)
-    try:
-        with suppress(FileNotFoundError, ConnectionRefusedError):
-            server.connect(str(path))
+    with socket.socket(socket.AF_UNIX) as other:
+        if other.connect_ex(str(path)) == 0:
             raise OSError(errno.EADDRINUSE, "another worker listens there", str(path))
-        path.unlink(missing_ok=True)
-        before = os.umask(0o177)
-        try:
-            server.bind(str(path))
-        finally:
-            os.umask(before)
-        server.listen()
-        server.settimeout(ACCEPT_S)
-    except BaseException:  # whatever it is, the socket is closed before it goes on
-        server.close()
-        raise
+    path.unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        server.bind(str(path))
+    finally:
+        os.umask(before)
+    server.listen()
+    server.settimeout(ACCEPT_S)
     return server

@@ -27,10 +27,10 @@ from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.back_half import Request
 from ragmonitor.pipeline.build import Stages
-from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import Account
+from ragmonitor.pipeline.placement import described
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import (
     AlarmState,
@@ -42,6 +42,7 @@ from ragmonitor.records import (
     Unscored,
 )
 from ragmonitor.runtime import guard
+from ragmonitor.runtime.addresses import UNIX
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded

@@ -20,8 +20,8 @@ import pytest
 
 from ragmonitor import Chunk, Monitor, Scored, ServerSettings, SettingsError
 from ragmonitor.pipeline import sender as back_sender
-from ragmonitor.pipeline import stream_sender, stream_worker
-from ragmonitor.pipeline.stream_sender import StreamSender
+from ragmonitor.pipeline import stream_worker
+from ragmonitor.pipeline.sender import StreamSender
 from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.runtime.errors import StreamError
@@ -182,7 +182,7 @@ def finished(each):
 def test_an_outage_costs_nothing_as_long_as_there_is_room(broken: BrokenStream, monkeypatch):
     """It shows, and what waits is put when the stream is back, in order."""
     monkeypatch.setattr(back_sender, "TICK_S", 0.1)
-    monkeypatch.setattr(stream_sender, "RETRY_S", 0.1)
+    monkeypatch.setattr(back_sender, "RETRY_S", 0.1)
     back = sender(broken)
     for each in answers(50):
         back.put(finished(each))

@@ -23,8 +23,8 @@ import pytest
 from ragmonitor import Monitor
 from ragmonitor.pipeline import sender as back_sender
 from ragmonitor.pipeline import worker_sender
-from ragmonitor.pipeline.carried_settings import described, restored
 from ragmonitor.pipeline.channel import Channel, ChannelError
+from ragmonitor.pipeline.placement import described, restored
 from ragmonitor.pipeline.worker_sender import WorkerSender
 from ragmonitor.runtime import wire
 from ragmonitor.settings import Settings
