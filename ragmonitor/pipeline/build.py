@@ -324,18 +324,8 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             versions={entry.name: entry.version for entry in entries},
         )
 
-    if settings.judge.model is None and settings.judge.builtin is None:
-        quality = {each.signal for each in chosen(None, ("*",)) if each.kind == "quality"}
-        for signal, objective in settings.objectives.items():
-            if signal in quality:
-                raise SettingsError(
-                    f"objectives: {signal}={objective:g} is a limit that the built-in judge alone "
-                    "cannot hold: its rates are off by up to tens of points, always alike. Name a "
-                    "judge, as judge='openai/gpt-4o-mini'; or leave this out: what is usual is "
-                    "learned, and a rise beyond that raises the alarm"
-                )
     # Those of a judge may be named where there is none yet.
-    known = [stream.signal for stream in chosen(judge or "any", ("*",))]
+    known = {stream.signal: stream.kind for stream in chosen(judge or "any", ("*",))}
     named = [("alarms.signals", each) for each in settings.alarms.signals]
     named += [("objectives", each) for each in settings.objectives]
     for option, pattern in named:
@@ -344,6 +334,15 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
                 f"{option}: {pattern!r} is no signal; signals are {', '.join(known)}"
                 f"{did_you_mean(pattern, known)}"
             )
+    if settings.judge.model is None and settings.judge.builtin is None:
+        for signal, objective in settings.objectives.items():
+            if known.get(signal) == "quality":
+                raise SettingsError(
+                    f"objectives: {signal}={objective:g} is a limit that the built-in judge alone "
+                    "cannot hold: its rates are off by up to tens of points, always alike. Name a "
+                    "judge, as judge='openai/gpt-4o-mini'; or leave this out: what is usual is "
+                    "learned, and a rise beyond that raises the alarm"
+                )
     return chosen(judge, settings.alarms.signals)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -56,7 +57,7 @@ def back_half_of(settings: Settings, poll: Callable[[], object]) -> BackHalf:
     elif url is not None or wants_worker:
         from ragmonitor.pipeline.worker_sender import WorkerSender
 
-        return WorkerSender(settings, poll=poll)
+        return WorkerSender(settings, poll=poll, described=partial(described, settings))
     return Pipeline(settings, poll=poll)
 
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -30,7 +30,6 @@ from ragmonitor.pipeline.build import Stages
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import Account
-from ragmonitor.pipeline.placement import described
 from ragmonitor.pipeline.sender import Sender
 from ragmonitor.records import (
     AlarmState,
@@ -131,17 +130,24 @@ class WorkerSender(Sender):
     A record is owed until the worker says that its account is closed: also when the worker dies.
     """
 
-    def __init__(self, settings: Settings, *, poll: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        poll: Callable[[], object],
+        described: Callable[[], Mapping[str, Any]],
+    ) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; nothing in them has to stay in this process.
             poll: Called now and then; gives up abandoned runs.
+            described: Returns the settings as plain values, for a child.
 
         Raises:
             SettingsError: The settings cannot be carried out.
         """
-        self._settings = settings
+        self._settings, self._described = settings, described
         url = settings.send_to
         self._address = None if url is None else url.get_secret_value()
         self._traces = OtelExporter(settings)
@@ -226,7 +232,7 @@ class WorkerSender(Sender):
         try:
             with self.step:
                 if self._address is None:
-                    told = described(self._settings)
+                    told = self._described()
                     line = line_to_child(self._settings.service)
                 else:
                     line, told = line_to(self._address), {}

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from ragmonitor import Monitor
+from ragmonitor.pipeline import placement, worker_sender
 from ragmonitor.pipeline import sender as back_sender
-from ragmonitor.pipeline import worker_sender
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.placement import described, restored
 from ragmonitor.pipeline.worker_sender import WorkerSender
@@ -348,7 +348,7 @@ class Fault(BaseException):
 
 STEPS: dict[str, tuple[object, str]] = {
     "started": (worker_sender, "line_to_child"),
-    "described": (worker_sender, "described"),
+    "described": (placement, "described"),
     "listening": (Channel, "listen"),
     "made sound": (back_sender, "sound"),
     "encoded": (wire, "encode"),
