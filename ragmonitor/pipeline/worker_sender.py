@@ -222,7 +222,7 @@ class WorkerSender(Sender):
     def _is_ready(self) -> bool:
         """Return whether there is a worker that knows what it is to do, and works."""
         line = self._line or self._opened()
-        if line is None or (line.begun.result() and line.is_open):
+        if line is None or (line.begun.result() and line.is_open) or self.is_closed:
             return line is not None
         self._bury(line)
         return False
