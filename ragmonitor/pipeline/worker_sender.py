@@ -135,19 +135,19 @@ class WorkerSender(Sender):
         settings: Settings,
         *,
         poll: Callable[[], object],
-        described: Callable[[], Mapping[str, Any]],
+        told: Mapping[str, Any],
     ) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; nothing in them has to stay in this process.
             poll: Called now and then; gives up abandoned runs.
-            described: Returns the settings as plain values, for a child.
+            told: The settings as plain values, for a child.
 
         Raises:
             SettingsError: The settings cannot be carried out.
         """
-        self._settings, self._described = settings, described
+        self._service, self._told = settings.service, told
         url = settings.send_to
         self._address = None if url is None else url.get_secret_value()
         self._traces = OtelExporter(settings)
@@ -232,14 +232,13 @@ class WorkerSender(Sender):
         try:
             with self.step:
                 if self._address is None:
-                    told = self._described()
-                    line = line_to_child(self._settings.service)
+                    line = line_to_child(self._service)
                 else:
-                    line, told = line_to(self._address), {}
+                    line = line_to(self._address)
             threading.Thread(
                 target=self._listen, args=(line,), name="ragmonitor-replies", daemon=True
             ).start()
-            line.begun = line.ask("begin", self._settings.service, told)
+            line.begun = line.ask("begin", self._service, self._told)
         except BaseException as error:
             if line is not None:
                 line.end(0.0)
