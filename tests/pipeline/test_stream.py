@@ -49,33 +49,15 @@ def application(url: str, **options) -> Monitor:
 
 
 class Work:
-    """A worker on a thread of the test."""
+    """A worker."""
 
     def __init__(self, stream, **options) -> None:
         self.reports = ListExporter()
         settings = Settings.load(service=SERVICE, server=False, exporters=[self.reports], **options)
         self.worker = StreamWorker(settings, stream)
-        self.stop = threading.Event()
-        self.failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        try:
-            self.worker.run(self.stop)
-        except Exception as error:  # noqa: BLE001 - looked at by the test
-            self.failure = error
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.stop.set()
-        self._thread.join(30)
-        assert not self._thread.is_alive()
 
     def drained(self) -> Self:
-        self.worker.run(self.stop, drain=True)
+        self.worker.run(threading.Event(), drain=True)
         return self
 
     @property
