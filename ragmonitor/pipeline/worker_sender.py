@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import socket
 import subprocess
@@ -167,10 +166,8 @@ class WorkerSender(Sender):
         if settings.judge.model is not None:
             self._room += MAX_PENDING
         self._line: Line | None = None
-        self._numbers = itertools.count(1)
-        self.owed: dict[int, tuple[Account, int]] = {}
-        """What the worker has in hand: its account and its bytes, by its number."""
         self._bytes = 0
+        """Of what the worker has in hand."""
         self._errors = Counter(guard.errors)
         self._newest: Report | None = None
         self._known_families: Sequence[Any] = ()
@@ -257,8 +254,6 @@ class WorkerSender(Sender):
         status = line.end(0.0)
         self._line = None
         self._known_families = ()
-        self.ledger.close_all(Cause.INTERNAL_ERROR)
-        self._settle(tuple(self.owed))
         ended = "the worker has gone" if status is None else f"the worker ended ({status})"
         record_problem(
             "worker_restart",
@@ -279,25 +274,21 @@ class WorkerSender(Sender):
         return (
             self._line is not None
             and self._line.is_open
-            and len(self.owed) < self._room
+            and len(self._line.asked) < self._room
             and self._bytes < MAX_BYTES
         )
 
     def _send(self, account: Account, data: bytes) -> None:
         if self._line is not None:
-            number = next(self._numbers)
-            self.owed[number] = account, len(data)
             self._bytes += len(data)
-            with suppress(ChannelError):  # it is owed all the same
-                self._line.tell("record", number, data)
+            closed = partial(self._close_account, account, len(data))
+            self._line.ask("record", data).add_done_callback(closed)
 
-    def _settle(self, numbers: Iterable[int]) -> None:
-        """Close accounts of which nothing more is owed here."""
-        for number in numbers:
-            if (owed := self.owed.pop(number, None)) is not None:
-                account, size = owed
-                self._bytes -= size
-                account.close(None)
+    def _close_account(self, account: Account, size: int, reply: Future[bool | None]) -> None:
+        """Close what the worker has counted, or count what was lost with it."""
+        self._bytes -= size
+        lost = Cause.SHUTDOWN if self.is_closed else Cause.INTERNAL_ERROR
+        account.close(None if reply.result() else lost)
 
     def _carry_out(self, request: Request) -> None:
         """Request something of the worker: what was counted here goes first."""
@@ -346,13 +337,14 @@ class WorkerSender(Sender):
         if name == "log":
             logger.log(told[0], "%s", told[1])
         elif name == "news":
-            closed, state = told
-            self._settle(closed)
+            replies, state = told
             if state is not None:
                 alarms, self.metrics_url, self.ui_url, families, newest = state
                 self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
                 self._known_families = families
                 self._newest = None if newest is None else _report(*newest)
+            for number, is_done, _ in replies:
+                line.replied(number, is_done)
         else:
             reference = None
             with contained("export"):

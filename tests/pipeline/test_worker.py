@@ -163,7 +163,7 @@ def test_a_worker_that_dies_loses_no_count(caplog) -> None:
         os.kill(first, signal.SIGSTOP)  # so that it has them in hand when it dies
         for _ in range(20):
             answer(monitor)
-        until("all are sent", lambda: len(sender(monitor).owed) == 20)
+        until("all are sent", lambda: len(sender(monitor)._line.asked) == 20)
         os.kill(first, signal.SIGKILL)
         until("there is another", lambda: worker_of(monitor) not in {None, first})
         for _ in range(5):
