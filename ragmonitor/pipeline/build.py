@@ -29,11 +29,7 @@ from ragmonitor.judges import JUDGES, BuiltinJudge, LlmJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.pipeline.exports import Exports
-from ragmonitor.pipeline.judging import (
-    JUDGE_GRACE_S,
-    JudgeRunner,
-    ReadingEngine,
-)
+from ragmonitor.pipeline.judging import JUDGE_GRACE_S, JudgeRunner, ReadingEngine
 from ragmonitor.records import JudgeIdentity
 from ragmonitor.redaction import Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
@@ -42,12 +38,7 @@ from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
 from ragmonitor.runtime.prices import Prices
-from ragmonitor.runtime.protocols import (
-    ExportContext,
-    Exporter,
-    Judge,
-    TraceExporter,
-)
+from ragmonitor.runtime.protocols import ExportContext, Exporter, Judge, TraceExporter
 from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
@@ -56,9 +47,7 @@ from ragmonitor.stats.parts import Part
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.retrieval_drift import RetrievalDrift
 from ragmonitor.stats.service import Statistics, Watching
-from ragmonitor.stats.signals import (
-    FROM_ASSESSMENT,
-)
+from ragmonitor.stats.signals import FROM_ASSESSMENT
 from ragmonitor.stats.streams import Stream, streams
 from ragmonitor.store import Budget, Store, open_store
 

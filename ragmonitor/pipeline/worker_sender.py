@@ -239,7 +239,7 @@ class WorkerSender(Sender):
         except BaseException as error:
             if line is not None:
                 line.end(0.0)
-            if not isinstance(error, OSError | ChannelError):
+            if not isinstance(error, OSError):
                 raise
             record_problem("worker", f"no worker can be reached: {guard.reason(error)}")
             return None
@@ -310,6 +310,8 @@ class WorkerSender(Sender):
     def _tick(self) -> None:
         """Tell the worker what was counted here, or have the next told."""
         line, noted, errors = self._line, self.ledger.take(), Counter(guard.errors)
+        if line is not None and not line.asked:
+            self._bytes = 0  # two threads that add at once may have lost something
         try:
             if line is not None:
                 has_provider = self._address is None and self._traces.is_applications
