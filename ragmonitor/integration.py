@@ -13,7 +13,6 @@ from ragmonitor.capture.coercion import error_text as error_text
 from ragmonitor.capture.coercion import finish_reason_of as finish_reason_of
 from ragmonitor.capture.coercion import json_of as json_of
 from ragmonitor.capture.coercion import member_in as member_in
-from ragmonitor.capture.coercion import score_of as score_of
 from ragmonitor.capture.coercion import usage_of as usage_of
 from ragmonitor.capture.conversations import ANSWER_KEYS as ANSWER_KEYS
 from ragmonitor.capture.conversations import answer_in as answer_in
@@ -25,12 +24,12 @@ from ragmonitor.capture.conversations import parsed_in as parsed_in
 from ragmonitor.capture.conversations import part_text as part_text
 from ragmonitor.capture.conversations import question_in as question_in
 from ragmonitor.capture.conversations import values_in as values_in
+from ragmonitor.capture.documents import KeptDocuments as KeptDocuments
 from ragmonitor.capture.documents import documents_in as documents_in
 from ragmonitor.capture.interaction_labels import labels_of as labels_of
 from ragmonitor.capture.plain import InteractionRecorder as InteractionRecorder
 from ragmonitor.capture.recorder import INTERACTION_TAG as INTERACTION_TAG
 from ragmonitor.capture.recorder import Recorder as Recorder
-from ragmonitor.capture.recorder import oldest_of as oldest_of
 from ragmonitor.capture.runs import Root as Root
 from ragmonitor.capture.runs import Run as Run
 from ragmonitor.capture.runs import RunKind as RunKind

@@ -213,12 +213,10 @@ class FinishedRuns:
             record = self._interaction()
         except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
             record_error("capture", error)
-            record = without_texts(
-                self.framework,
-                root.status,
-                id=interaction_id(root.id),
+            record = replace(
+                without_texts(self.framework, root.status, interaction_id(root.id)),
                 started_ns=root.started_ns,
-                ended_ns=root.ended_ns,
+                ended_ns=root.ended_ns or time.time_ns(),
                 caller=reference(root.caller),
                 target=reference(root.target),
             )
@@ -320,7 +318,10 @@ class FinishedRuns:
             and not run.inside_retriever
             and (retrieval := self._retrieval(run)) is not None
             # A state may name what was found for an earlier question.
-            and (run is not self._root.named or self._is_seen(retrieval))
+            and (
+                run is not self._root.named
+                or seen_in(self.generations(), retrieval.chunks) is not None
+            )
         ]
         known = {_key(c) for run, r in retrieved if run.kind == "retriever" for c in r.chunks}
         return tuple(
@@ -328,9 +329,6 @@ class FinishedRuns:
             for run, retrieval in retrieved
             if run.kind == "retriever" or self._adds(run, retrieval, known)
         )
-
-    def _is_seen(self, retrieval: Retrieval) -> bool:
-        return seen_in(self.generations(), retrieval.chunks) is not None
 
     def _adds(self, tool: Run, retrieval: Retrieval, known: set[tuple[str, str]]) -> bool:
         """Return whether a tool gave more than its retrievers did."""

@@ -254,7 +254,7 @@ def sound(interaction: Interaction) -> Interaction:
         return record
     except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
         record_error("capture", error)
-    return without_texts(interaction.framework, interaction.status, id=interaction.id)
+    return without_texts(interaction.framework, interaction.status, interaction.id)
 
 
 class _Door:
@@ -323,35 +323,17 @@ _OF_CHUNKS: Final = ("chunks", "not_shown", "reference_chunks")
 _OF_STEPS: Final = ("retrievals", "generations", "input")
 
 
-def without_texts(
-    framework: Any,
-    status: Any,
-    *,
-    id: Any = "",  # noqa: A002 - the field's name
-    started_ns: int = 0,
-    ended_ns: int = 0,
-    **known: Any,
-) -> Interaction:
-    """Return the incomplete record of an interaction of which no text can be had.
-
-    Args:
-        framework: Its own, if that can be read.
-        status: Likewise.
-        id: Likewise.
-        started_ns: 0: not known.
-        ended_ns: 0: not known.
-        known: Further fields of the record.
-    """
-    ended_ns = ended_ns or time.time_ns()
+def without_texts(framework: Any, status: Any, identity: Any = "") -> Interaction:
+    """Return the incomplete record, as of now, of an interaction of which no text can be had."""
+    now_ns = time.time_ns()
     return Interaction(
-        **known,
-        id=text_in(id) or uuid.uuid4().hex,
+        id=text_in(identity) or uuid.uuid4().hex,
         query="",
         chunks=(),
         answer="",
         framework=text_in(framework) or FRAMEWORK,
-        started_ns=started_ns or ended_ns,
-        ended_ns=ended_ns,
+        started_ns=now_ns,
+        ended_ns=now_ns,
         status=status_in(status),
         capture_incomplete=True,
     )
@@ -367,7 +349,7 @@ def status_in(value: Any) -> Status:
     return next((status for status in _STATUSES if status == text), "ok")
 
 
-_QDRANT_ID: Final = "_id"
+QDRANT_ID: Final = "_id"
 """LangChain's store for Qdrant keeps the point's id there, and gives its documents none."""
 TEXT_NAMES: Final = ("page_content", "pageContent", "text", "content")
 
@@ -383,19 +365,18 @@ def chunk_in(value: Any) -> Chunk | None:
         return value if pair_score is None else replace(value, score=pair_score)
     if isinstance(value, str):
         return Chunk(text=str.__str__(value), score=pair_score)
-    fields = value
+    fields: Any = value
+    names: tuple[str, ...] = TEXT_NAMES[:1]
     if isinstance(value, Mapping):
         inner = value.get("kwargs") if "lc" in value else value.get("node")
-        fields = inner if isinstance(inner, Mapping) else value
-        texts = (fields.get(name) for name in TEXT_NAMES)
-    else:
-        texts = (getattr(value, "page_content", None) for _ in (value,))
+        fields, names = inner if isinstance(inner, Mapping) else value, TEXT_NAMES
+    texts = (member_in(fields, name) for name in names)
     text = next((each for each in texts if isinstance(each, str)), None)
     if text is None:
         return None
     metadata = member_in(fields, "metadata")
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    known = (member_in(fields, "id"), member_in(fields, "id_"), metadata.get(_QDRANT_ID))
+    known = (member_in(fields, "id"), member_in(fields, "id_"), metadata.get(QDRANT_ID))
     identity = next((each for each in known if each is not None), "")  # which may be 0
     scores = (pair_score, finite(member_in(value, "score")), score_of(metadata))
     return Chunk(

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ragmonitor.capture.coercion import error_text, status_of, text_in
@@ -23,6 +23,7 @@ R = TypeVar("R")
 
 Begin = Callable[[str], InteractionRecorder]
 """From the question to the recorder of its interaction."""
+_Call = InteractionRecorder | Listener
 
 
 def answers(
@@ -58,8 +59,10 @@ def answers(
             return said if said is not None or answer is not None else answer_in(value) or None
         return None
 
-    def begin_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Call:
-        return _Answer(begin(read(args, kwargs)), text)
+    def begin_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> InteractionRecorder:
+        i = begin(read(args, kwargs))
+        i.reads = text
+        return i
 
     return _noted(function, begin_call, has_pieces=True)
 
@@ -81,62 +84,14 @@ def retrieves(
     read = _query_reader(_inner(function), None, optional=True)
     name = name_of(_inner(function))
 
-    def begin_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Call | None:
+    def begin_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         i = current_interaction()
         return None if i is None else _Search(i, read(args, kwargs), name, chunks)
 
     return _noted(function, begin_call, has_pieces=False)
 
 
-class _Call(Listener):
-    """Notes one call of a function."""
-
-    def give(self, result: Any) -> Any:
-        """Note what it returned; return what is passed on to the application."""
-        return result
-
-
-class _Answer(_Call):
-    """Notes what a function answers."""
-
-    def __init__(self, recorder: InteractionRecorder, text: Callable[[Any], Any]) -> None:
-        recorder.gives_way = True
-        self._recorder, self._text = recorder, text
-
-    def enter(self) -> None:
-        """Make its interaction the current one."""
-        self._recorder.enter()
-
-    def exit(self) -> None:
-        """Put back what was current before."""
-        self._recorder.exit()
-
-    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
-        """Note that it failed, or was closed."""
-        self._recorder.end(GeneratorExit() if failure is None else failure)
-
-    def give(self, result: Any) -> Any:
-        """Note an answer that is there at once; of pieces, each as it is read.
-
-        A generator, or an iterator of Python's own, which can be read once only, is read through
-        another one. Anything else is returned as it is: a cursor or a client's stream is more than
-        an iterator, and nothing could stand in its place.
-        """
-        kind = type(result)
-        if kind in (GeneratorType, AsyncGeneratorType) or (
-            kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__")
-        ):
-            result = self._recorder.observed(result, self._text)
-        else:
-            text = self._text(result)
-            self._recorder.is_unreadable = text is None and result is not None
-            if text:
-                self._recorder.answered(text)
-        self._recorder.end()
-        return result
-
-
-class _Search(_Call):
+class _Search(Listener):
     """Notes what a function retrieves for an interaction."""
 
     def __init__(
@@ -186,8 +141,8 @@ def _noted(
 
     def call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Call:
         with shielded("capture"):
-            return begin(args, kwargs) or _Call()
-        return _Call()
+            return begin(args, kwargs) or Listener()
+        return Listener()
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         noted = call(args, kwargs)

@@ -20,6 +20,7 @@ from collections.abc import (
     Sequence,
 )
 from contextvars import ContextVar
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final, Self, cast
 
 from opentelemetry import context, trace
@@ -90,19 +91,19 @@ _entered: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_entere
 """What this thread or task works on. Ours, and no part of OpenTelemetry's context."""
 
 
-def current_interaction(
-    of: Callable[[Finished], None] | None = None,
-) -> InteractionRecorder | None:
+def current_interaction() -> InteractionRecorder | None:
     """Return the interaction that this thread or task works on; None: it works on none.
 
     Code deep in an application, and integrations, may add to it.
-
-    Args:
-        of: Only one that is handed over here: runs of another monitor do not belong to it.
     """
+    return _entered.get()
+
+
+def current_of(hand_over: Callable[[Finished], None]) -> InteractionRecorder | None:
+    """Return that interaction if it is of this monitor: runs of another one do not belong to it."""
     i = _entered.get()
     # Compared, not identified: a bound method is a new object each time.
-    return i if i is None or of is None or i.hand_over == of else None
+    return i if i is not None and i.hand_over == hand_over else None
 
 
 class _PlainTranslator(Translator):
@@ -196,8 +197,10 @@ class InteractionRecorder(FinishedRuns):
         """What has not ended: the block itself, parts and streams."""
         self._ticket = [None]  # taken once, by whichever thread is last: `pop` is atomic
         self._is_released = False
-        self.gives_way = False
-        """It is a function's: one that is called in it, and retrieves, answers in its place."""
+        self.reads: Callable[[Any], Any] | None = None
+        """Of a function's interaction: from what it returns, or a piece of that, to its text.
+
+        A function that is called in it, and retrieves, answers in its place."""
         self._outer: InteractionRecorder | None = None
         """The function's interaction in which it began, until its end."""
         self._is_answered_within = False
@@ -223,7 +226,7 @@ class InteractionRecorder(FinishedRuns):
         """Make this the current interaction of this thread or task."""
         outer = _entered.get()
         self._before.append(outer)
-        if outer is not None and outer.gives_way and not self._is_over:
+        if outer is not None and outer.reads is not None and not self._is_over:
             self._outer = outer
         _entered.set(self)
         make_current(self.id)
@@ -367,6 +370,26 @@ class InteractionRecorder(FinishedRuns):
             return pieces
         return read(inner, StreamedAnswer(self, text))
 
+    def give(self, result: Any) -> Any:
+        """Note what its function returned; return what is passed on, and end.
+
+        A generator, or an iterator of Python's own, which can be read once only, is read through
+        another one. Anything else is returned as it is: a cursor or a client's stream is more than
+        an iterator, and nothing could stand in its place.
+        """
+        kind, reads = type(result), self.reads or text_in
+        if kind in (GeneratorType, AsyncGeneratorType) or (
+            kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__")
+        ):
+            result = self.observed(result, reads)
+        else:
+            text = reads(result)
+            self.is_unreadable = text is None and result is not None
+            if text:
+                self.answered(text)
+        self.end()
+        return result
+
     def first_piece(self) -> None:
         """Note that the first text of a streamed answer has come."""
         self._root.first_piece_ns = self._root.first_piece_ns or time.time_ns()
@@ -376,7 +399,7 @@ class InteractionRecorder(FinishedRuns):
 
         Args:
             text: What was read of it; None: nothing.
-            failure: What ended it; None: it was read to its end, or closed.
+            failure: What ended it; None: it was read to its end, or dropped.
             whole: It was read to its end.
         """
         root = self._root
@@ -544,7 +567,6 @@ class StreamedAnswer(Listener):
         """Make the interaction the current one."""
         self._before = _entered.get()
         _entered.set(self._entered)
-        make_current(self._entered.id)
 
     def exit(self) -> None:
         """Put back what was current before."""

@@ -20,7 +20,7 @@ from ragmonitor.capture.assembly import FinishedRuns, Translator, interaction_id
 from ragmonitor.capture.coercion import error_text, status_of
 from ragmonitor.capture.current_id import current_id, make_current
 from ragmonitor.capture.interaction_labels import labels_in
-from ragmonitor.capture.plain import InteractionRecorder, current_interaction
+from ragmonitor.capture.plain import InteractionRecorder, current_of
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.records import Status
 from ragmonitor.runtime.guard import record_error, shielded
@@ -233,7 +233,7 @@ class Recorder:
 
     def scope(self) -> InteractionRecorder | None:
         """Return the interaction of plain code that a root which starts now is a part of."""
-        return current_interaction(self._hand_over)
+        return current_of(self._hand_over)
 
     def _resume(self, run: Root, key: Hashable | None) -> None:
         paused = self._paused.pop(key, None)
@@ -451,7 +451,10 @@ class Recorder:
         else:
             if outer is not None:
                 # An inner run that was no interaction by itself: its retrievals are the outer's.
-                self._move(root, outer)
+                for member in root.members:
+                    member.root = outer
+                if not outer.ended_ns:
+                    outer.members.extend(root.members)
             elif current_id() == interaction_id(root.id):
                 make_current(root.before_id)
             if self._unseen_left and outer is None:
@@ -473,13 +476,6 @@ class Recorder:
                     ROOTS_WITHOUT_RETRIEVAL,
                     self._translator.framework,
                 )
-
-    @staticmethod
-    def _move(root: Root, outer: Root) -> None:
-        for member in root.members:
-            member.root = outer
-        if outer.ended_ns == 0:
-            outer.members.extend(root.members)
 
     @staticmethod
     def _finalize(root: Root, finished: FinishedRuns) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Mapping
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from opentelemetry.trace import SpanContext
 
 from ragmonitor.records import Status
-
-if TYPE_CHECKING:
-    from ragmonitor.capture.plain import InteractionRecorder
 
 RunKind = Literal["chain", "retriever", "model", "tool"]
 
@@ -123,8 +120,8 @@ class Root(Run):
     """Labels in the caller's OpenTelemetry context; see `labels.py`."""
     before_id: str = ""
     """The newest interaction of its thread or task when it began."""
-    scope: InteractionRecorder | None = None
-    """The interaction of plain code that it is a part of."""
+    scope: Any = None
+    """The recorder of the interaction of plain code that it is a part of."""
 
     def __post_init__(self, parent: Run | None) -> None:
         """Begin now."""

@@ -25,17 +25,21 @@ class Listener:
     def take(self, item: Any) -> None:
         """Note one piece."""
 
+    def give(self, result: Any) -> Any:
+        """Note what a function returned; return what is passed on to the application."""
+        return result
+
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
         """Note that nothing more comes; only the first call counts.
 
         Args:
-            failure: What ended it; None: it was read to its end, or closed.
+            failure: What ended it; None: it was read to its end, or dropped.
             whole: It was read to its end.
         """
 
 
 @contextmanager
-def entered(listener: Listener) -> Iterator[None]:
+def entered(listener: Any) -> Iterator[None]:
     """Let the application's code go on."""
     listener.enter()
     try:
@@ -45,12 +49,12 @@ def entered(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def ending(listener: Listener) -> Iterator[None]:
+def ending(listener: Any) -> Iterator[None]:
     """Note what ends the application's code, and let it pass."""
     try:
         yield
     except BaseException as error:
-        listener.end(None if isinstance(error, GeneratorExit) else error)
+        listener.end(error)
         raise
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from heapq import nlargest
 from operator import attrgetter
 from typing import Any, Final
@@ -13,7 +13,7 @@ from ragmonitor.export.content import ContentPolicy
 from ragmonitor.records import CERTAIN, Chunk, Report, Verdict
 from ragmonitor.stats.comparison import compare_block
 from ragmonitor.stats.parts import Answer, Part
-from ragmonitor.stats.sums import ALL, MAX_WEIGHT, RATE, group_of
+from ragmonitor.stats.sums import ALL, MAX_WEIGHT, group_of
 from ragmonitor.stats.tick import WATERMARK_S, Tick
 from ragmonitor.store import MEAN_S, Rows, Store, merge
 
@@ -62,8 +62,14 @@ class Source:
     """When it was retrieved last, in seconds since the epoch."""
 
 
-_Block = dict[str, Rows]
-"""What five minutes of answers are compared by: bets by series, and by group."""
+@dataclass(slots=True)
+class _Block:
+    """What five minutes of answers are compared by."""
+
+    rates: dict[str, float] = field(default_factory=dict)
+    """Common rates of all answers, summed up by series."""
+    bets: list[tuple[set[str], str, list[float]]] = field(default_factory=list)
+    """Of each verdict its series, its group, and weight and bad weight."""
 
 
 class Documents(Part):
@@ -107,18 +113,17 @@ class Documents(Part):
         t = int(answer.at_s // MEAN_S) * MEAN_S
         if decision.inclusion_probability <= 0 or t <= self._closed_s:
             return
-        block = self._blocks.setdefault(t, {self._root: {}})
-        if len(block[self._root]) >= MAX_VERDICTS:
+        block = self._blocks.setdefault(t, _Block())
+        if len(block.bets) >= MAX_VERDICTS:
             return
-        bets: Rows = {ALL: [decision.rate, 0.0, 0.0, 0.0]}
+        series = {self._root, *(f"{self._root}|{SOURCE}={n}" for n in shown[:MAX_OF_ANSWER])}
+        for each in series:
+            block.rates[each] = block.rates.get(each, 0.0) + decision.rate
         verdict = answer.hallucination
         if verdict is not None:
             weight = min(MAX_WEIGHT, decision.importance_weight) * verdict.scored
             group = group_of(answer.interaction.session_id or answer.interaction.id)
-            bets[str(group)] = [weight, weight * verdict.value, 0.0, 0.0]
-        documents = {f"{self._root}|{SOURCE}={name}" for name in shown[:MAX_OF_ANSWER]}
-        for series in (self._root, *documents):
-            merge(block.setdefault(series, {}), bets)
+            block.bets.append((series, f"{group}", [weight, weight * verdict.value]))
 
     # --- evidence -------------------------------------------------------------------------------
 
@@ -139,8 +144,13 @@ class Documents(Part):
         return gains
 
     def _gains(self, t: int, block: _Block) -> Rows:
-        wanted = nlargest(MAX_COMPARED + 1, block, key=lambda series: block[series][ALL][RATE])
-        gains = compare_block({series: block[series] for series in wanted}, self._tick.usual(t))
+        rates = block.rates
+        wanted = nlargest(MAX_COMPARED + 1, rates, key=rates.__getitem__)
+        cells: dict[str, Rows] = {series: {ALL: [rates[series]]} for series in wanted}
+        for several, group, bet in block.bets:
+            for series in several & cells.keys():
+                merge(cells[series], {group: bet})
+        gains = compare_block(cells, self._tick.usual(t))
         del gains[self._root]  # the tick has counted that
         return gains
 

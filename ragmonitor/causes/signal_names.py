@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, Literal
 
+from ragmonitor.records import is_difference, on_scale
 from ragmonitor.stats.signals import SHARES
 
 Language = Literal["en", "zh"]
@@ -51,9 +52,11 @@ def difference(value: float, signal: str) -> str:
 
 
 def number(value: float, signal: str) -> str:
-    """Return a mean: a share in percent, a score as it is."""
+    """Return a mean: a share in percent, a score as it is, a difference with its sign."""
     if not math.isfinite(value):
         return "–"
+    if is_difference(signal):
+        return on_scale(value, signal)
     if not is_share(signal):
         return f"{value:.2f}"
     digits = 1 if 0 < abs(value) < 0.1 else 0

@@ -42,11 +42,10 @@ from ragmonitor.pipeline.build import (
     paid_judge,
     redactor_of,
 )
-from ragmonitor.pipeline.carried_settings import UNIX
 from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
-from ragmonitor.runtime.addresses import shown
+from ragmonitor.runtime.addresses import UNIX, shown
 from ragmonitor.runtime.errors import InputError, JudgeError, RagMonitorError, StreamError
 from ragmonitor.runtime.guard import reason
 from ragmonitor.runtime.printable import printable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragmonitor.cli.options import ReceiveOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.pipeline.carried_settings import UNIX
+from ragmonitor.runtime.addresses import UNIX
 from ragmonitor.settings import Settings
 
 

@@ -22,9 +22,6 @@ STATE: Final = "/metrics.json"
 """The path of the numbers as JSON; on loopback only under a name of loopback."""
 _MALFORMED: Final = Reply(status=400, body=b"this request cannot be read\n")
 _NOT_FOUND: Final = Reply(status=404, body=b"there is no such page\n")
-_ANOTHER_NAME: Final = Reply(
-    status=403, body=b"this is for this machine only: ask http://localhost or http://127.0.0.1\n"
-)
 _THIS_MACHINE: Final = Access()
 """Keeps out a website whose name is made to point here (DNS rebinding), as from the page."""
 
@@ -120,7 +117,7 @@ class Endpoint:
         path = parsed.path.rstrip("/")
         if path == STATE:
             refusal = _THIS_MACHINE.refusal(headers) if is_loopback(self._host) else None
-            return _ANOTHER_NAME if refusal else json_reply({"services": [self._state()]})
+            return refusal or json_reply({"services": [self._state()]})
         if path != METRICS and self._pages is not None:
             return self._pages(target, headers) or _NOT_FOUND
         return self._metrics(headers) if path in ("", METRICS) else _NOT_FOUND

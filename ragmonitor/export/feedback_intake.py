@@ -48,7 +48,7 @@ class FeedbackIntake:
             return _said(403, "websites send feedback only with server.token")
         refusal = self._access.refusal(headers)
         if refusal is not None:
-            return _said(401 if refusal == "token" else 403, f"refused: {refusal}")
+            return refusal
         if headers.get_content_type() != "application/json":
             return _said(415, "feedback is application/json")
         try:
@@ -79,5 +79,4 @@ class FeedbackIntake:
 
 
 def _said(status: int, text: str) -> Reply:
-    headers = (("WWW-Authenticate", "Bearer"),) if status == 401 else ()
-    return json_reply({"error": text}, status=status, headers=headers)
+    return json_reply({"error": text}, status=status)

@@ -30,8 +30,8 @@ _SAMPLED: Final = 1
 _KNOWS_IS_REMOTE: Final = 0x100
 _INTERNAL, _CLIENT, _ERROR, _INFO = 1, 3, 2, 9
 """Kinds of spans, the status of one that failed, the severity of an event: OTLP's numbers."""
-_MAX_USUAL: Final = 100
-"""Shorter attributes are mostly the same in each trace, so that their bytes are kept."""
+_MAX_USUAL: Final = 64
+"""Shorter values are mostly the same in each trace, so that their bytes are kept."""
 
 
 class OtlpSender:
@@ -144,19 +144,24 @@ class OtlpSender:
 def _attributes(field: int, attributes: Mapping[str, Any]) -> bytes:
     """Return attributes, each in the field of that number."""
     pairs = [
-        _usual_pair(field, name, value)
-        if not isinstance(value, list) and len(name) + len(str(value)) < _MAX_USUAL
-        else _pair(field, name, value)
+        _pair(field, name, value)
+        if isinstance(value, list) or (isinstance(value, str) and len(value) > _MAX_USUAL)
+        else _usual_pair(field, name, value)
         for name, value in attributes.items()
     ]
     return b"".join(pairs)
 
 
 def _pair(field: int, name: str, value: Any) -> bytes:
-    return _part(field, _part(1, name.encode()) + _part(2, _value(value)))
+    return _part(field, _name(name) + _part(2, _value(value)))
 
 
 _usual_pair = lru_cache(1024, typed=True)(_pair)
+
+
+@lru_cache(1024)
+def _name(name: str) -> bytes:
+    return _part(1, name.encode())
 
 
 def _value(value: Any) -> bytes:

@@ -131,7 +131,7 @@ def root_attributes(
     attributes[names.OI_TAGS] = list(map(_tag, interaction.tags[:MAX_TAGS])) or None
     own = dict(islice(interaction.attributes.items(), MAX_OWN_ATTRIBUTES))
     for name, value in own.items():
-        attributes[names.ATTRIBUTE.format(name=encodable(str(name)))] = _text(str(value))
+        attributes[names.ATTRIBUTE.format(name=_tag(str(name)))] = _text(str(value))
     attributes[names.OI_METADATA] = _json(own, MAX_SENTENCE_BYTES) if own else None
     if interaction.chunks:
         attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(interaction.chunks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from ragmonitor.causes.signal_names import Language
+from ragmonitor.causes.signal_names import Language, number
 from ragmonitor.incidents.incident import (
     BadAnswer,
     BadSentence,
@@ -94,8 +94,8 @@ def _moved(alarm: IncidentAlarm, say: Wording) -> str:
         return say("beyond", **known)
     before = ""
     if rise.before is not None:
-        before = say("before", mean=say.mean(rise.before, alarm.signal))
-    mean, time = say.mean(rise.mean, alarm.signal), moment(rise.since_s)
+        before = say("before", mean=number(rise.before, alarm.signal))
+    mean, time = number(rise.mean, alarm.signal), moment(rise.since_s)
     return say("rise", **known, mean=mean, scored=rise.scored, time=time, before=before)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from ragmonitor.causes.signal_names import Language, number, signal_name
 from ragmonitor.incidents import texts_en, texts_zh
 from ragmonitor.incidents.incident import IncidentAlarm, Rate
-from ragmonitor.records import is_difference, on_scale
+from ragmonitor.records import is_difference
 
 _TEXTS: Final = {"en": texts_en.TEXTS, "zh": texts_zh.TEXTS}
 
@@ -40,12 +40,8 @@ class Wording:
 
     def rate(self, rate: Rate, signal: str) -> str:
         """Return a mean with its interval."""
-        ends = {name: self.mean(getattr(rate, name), signal) for name in ("mean", "lower", "upper")}
+        ends = {name: number(getattr(rate, name), signal) for name in ("mean", "lower", "upper")}
         return self("interval", **ends)
-
-    def mean(self, value: float, signal: str) -> str:
-        """Return a mean of a signal: a difference with its sign, as the page has it."""
-        return on_scale(value, signal) if is_difference(signal) else number(value, signal)
 
     def bound(self, alarm: IncidentAlarm) -> str:
         """Return an alarm's limit."""

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from ragmonitor.judges.judge_prompts import Prompt, correct
@@ -150,10 +151,7 @@ class Calls:
             max_tokens: Room for the reply.
             examples: Which the prompt shows.
         """
-
-        def read(text: str) -> tuple[dict[str, Any], Sequence[str]]:
-            return read_fields(text, readers, examples=examples)
-
+        read = partial(read_fields, readers=readers, examples=examples)
         values, problems, _ = await self.ask_twice(prompt, read, max_tokens)
         if problems:
             unread = f"the reply could not be read: {'; '.join(problems)}"

@@ -143,14 +143,11 @@ class EncoderJudge:
         verdicts = []
         for each in sentences:
             share, chunks, words = found.get(each, (None, (), ()))
-            if share is None:
-                verdicts.append(verdict_of(each, Verdict.NO_CLAIM))
-            elif share >= self._threshold:
-                verdict = verdict_of(each, Verdict.SUPPORTED, chunks=tuple(chunks), support=share)
-                verdicts.append(verdict)
-            else:
-                verdict = verdict_of(each, Verdict.ABSENT, words=tuple(words), support=share)
-                verdicts.append(verdict)
+            verdict = Verdict.NO_CLAIM
+            if share is not None:
+                verdict = Verdict.SUPPORTED if share >= self._threshold else Verdict.ABSENT
+            details = {"chunks": tuple(chunks), "words": tuple(words), "support": share}
+            verdicts.append(verdict_of(each, verdict, **details))
         risk = 1 - min((share for share, _, _ in found.values()), default=1.0)
         return replace(base, judge=self.identity, sentences=tuple(verdicts), risk=risk)
 
@@ -174,7 +171,7 @@ class EncoderJudge:
             order = sorted(by_chunk, key=lambda each: -by_chunk[each])
             bearing = [each for each in order if by_chunk[each] >= best / 2]
             # A claim that only several support together rests on two of them at least.
-            yield best, bearing or order[:2], ()
+            yield best, (bearing or order[:2]) if best >= self._threshold else (), ()
 
     def _by_tokens(
         self, model: _Model, interaction: Interaction, claims: Sequence[Sentence]

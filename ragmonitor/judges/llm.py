@@ -7,6 +7,7 @@ import copy
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self
 
 from ragmonitor.judges import evaluator_questions, judge_prompts, reference_checks
@@ -35,6 +36,12 @@ _CORRECTION_TOKENS: Final = 160
 _MIN_CHUNK_TOKENS: Final = 400
 """Least room for chunks in a call; with less, question and answer alone are too long."""
 _SMALLEST_COST: Final = 1e-9
+_UNPRICED: Final = (
+    "has no price in US dollars that is known, or a fallback has none; set estimation.prices "
+    "(RAGMONITOR_ESTIMATION__PRICES=my-model=0.5/1.5), which is of the judge's own, or give a "
+    "budget in tokens (budget.tokens_per_day, budget_tokens, --budget-tokens), or that of a "
+    "monitor in calls (budget.calls_per_day)"
+)
 
 
 class LlmJudge:
@@ -90,10 +97,9 @@ class LlmJudge:
         self.identity = JudgeIdentity(name=model, version=prompt_version(), kind="LLM")
         """The model, and the version of the prompt and of the rules for replies."""
         self.budget_unit: BudgetUnit = budget_unit
-        self._timeout_s = timeout_s
+        self._calls = partial(Calls, completer=self._completer, timeout_s=timeout_s, pause=pause)
         self._tokens_per_call = tokens_per_call
         self._max_calls = max_calls
-        self._pause = pause
         self.breaker = Breaker(name=model)
 
     def counting(self, unit: BudgetUnit) -> Self:
@@ -105,10 +111,7 @@ class LlmJudge:
         # litellm's price is looked for in its table, which a new release may have.
         is_function = not isinstance(self._completer, Provider)
         if unit == "usd" and is_function and self._completer.price is None:
-            raise SettingsError(
-                f"judge {self.identity.name} has no price in US dollars; set estimation.prices, "
-                "or a budget in tokens, or that of a monitor in calls: budget.calls_per_day"
-            )
+            raise SettingsError(f"judge {self.identity.name} {_UNPRICED}")
         counting = copy.copy(self)
         counting.budget_unit = unit
         return counting
@@ -143,7 +146,7 @@ class LlmJudge:
         shares = self._spread(interaction)
         answer = splitter.without_thoughts(interaction.answer)
         sentences, language = splitter.split(answer), splitter.language(answer)
-        calls = self._calls()
+        calls = self._calls(breaker=self.breaker)
 
         async def read(parts: Sequence[Part]) -> tuple[ParsedReply, str]:
             """Return what a model says by one share of the chunks, and the model."""
@@ -191,17 +194,9 @@ class LlmJudge:
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
         """Return the asker by which evaluators ask questions of their own, each one call."""
-        return InteractionAsker(
-            self._calls(), interaction, assessment, max_prompt_tokens=self._tokens_per_call
-        )
-
-    def _calls(self) -> Calls:
-        return Calls(
-            completer=self._completer,
-            breaker=self.breaker,
-            timeout_s=self._timeout_s,
-            pause=self._pause,
-        )
+        calls = self._calls(breaker=self.breaker)
+        most = self._tokens_per_call
+        return InteractionAsker(calls, interaction, assessment, max_prompt_tokens=most)
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return an upper estimate of one reading's cost, in the budget's unit, above 0.
@@ -258,18 +253,10 @@ class LlmJudge:
 
     def _check_price(self) -> None:
         if self.budget_unit == "usd" and self._completer.price is None:
-            raise self._error(
-                "litellm knows no price of this model, or of a fallback; set estimation.prices "
-                "(RAGMONITOR_ESTIMATION__PRICES=my-model=0.5/1.5), which is of the judge's own, "
-                "name fallbacks of a known price, or give a budget in tokens instead of dollars "
-                "(budget.tokens_per_day, budget_tokens, --budget-tokens)",
-                Cause.JUDGE_ERROR,
-            )
+            raise self._error(_UNPRICED, Cause.JUDGE_ERROR)
 
     def _error(self, problem: str, cause: Cause, **details: Any) -> JudgeError:
-        return JudgeError(
-            self.identity.name, problem, cause=cause, **{"retryable": False} | details
-        )
+        return JudgeError(self.identity.name, problem, cause=cause, **details)
 
 
 def prompt_version() -> str:

@@ -342,9 +342,9 @@ class Provider(Completer):
         elif status in _TRANSIENT or "APIConnectionError" in names:
             kind = "transient"
         described = ProviderError(self.model, detail, kind=kind, usage=JudgeUsage(calls=calls))
-        described.retry_after_s = _retry_after_s(error)
+        described.retry_after_s = heard.retry_after_s
         # It was too slow, broke off within its reply, or that is not read: the prompt was.
-        described.may_be_billed = kind == "timeout" or heard.has_begun or bool(heard.refused)
+        described.may_be_billed = kind == "timeout" or heard.has_begun
         return described
 
 
@@ -393,9 +393,11 @@ class _Heard:
     """What has come of one call."""
 
     has_begun: bool = False
-    """The head of a good reply has come."""
+    """The head of a reply has come that tells of no error."""
     refused: str = ""
-    """Why it is not read."""
+    """Why the reply is not read."""
+    retry_after_s: float | None = None
+    """When the provider wants to be asked again, if it said so, and in seconds."""
 
 
 _heard: ContextVar[_Heard | None] = ContextVar("ragmonitor_heard", default=None)
@@ -407,6 +409,9 @@ async def _look_at(response: Any) -> None:
     heard = _heard.get()
     if heard is None:
         return
+    heard.has_begun = response.status_code < 400
+    with contextlib.suppress(ValueError):
+        heard.retry_after_s = max(0.0, float(response.headers.get("retry-after", "")))
     length = response.headers.get("content-length", "")
     if 300 <= response.status_code < 400:
         heard.refused = f"the server redirects ({response.status_code}); this is not followed"
@@ -414,7 +419,6 @@ async def _look_at(response: Any) -> None:
         heard.refused = f"a reply of {int(length):,} bytes is not read"
     if heard.refused:
         raise RefusedReplyError(heard.refused)
-    heard.has_begun = response.status_code < 300
 
 
 @cache
@@ -470,14 +474,3 @@ def _ours() -> Iterator[_Heard]:
         _heard.reset(ours)
         if token is not None:
             mark.reset(token)
-
-
-def _retry_after_s(error: Exception) -> float | None:
-    """Return the seconds of a `Retry-After` header; None: there is none, or it names a date."""
-    for headers in (
-        getattr(getattr(error, "response", None), "headers", None),
-        getattr(error, "litellm_response_headers", None),
-    ):
-        with contextlib.suppress(ValueError, TypeError, AttributeError):
-            return max(0.0, float(headers.get("retry-after")))  # type: ignore[union-attr]
-    return None

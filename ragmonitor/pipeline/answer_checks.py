@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -58,8 +58,8 @@ class AnswerChecks:
         """Yield the pieces of a stream, judged; as `Monitor.guarded`."""
         asked = self._prepared(chunks, question)
         held = ""
-        pieces = _pieces(stream)
-        try:
+        # Whoever stops to read stops the model, too.
+        async with aclosing(_pieces(stream)) as pieces:
             async for piece in pieces:
                 text = piece if type(piece) is str else text_in(piece) or ""
                 held += text
@@ -73,9 +73,6 @@ class AnswerChecks:
                     held = held[at:]
             if held:
                 yield self._judged(held, asked)
-        finally:
-            # Whoever stops to read stops the model, too.
-            await pieces.aclose()
 
     def _prepared(self, chunks: Iterable[Any], question: str) -> Interaction:
         as_passed: Any = chunks
@@ -122,19 +119,16 @@ def _end_of_whole_sentences(text: str) -> int:
 
 async def _pieces(stream: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[str, None]:
     """Yield the pieces of either kind of stream, and close it in the end."""
-    if isinstance(stream, AsyncIterable):
-        iterator: AsyncIterator[str] = aiter(stream)
-        try:
-            async for piece in iterator:
+    async with AsyncExitStack() as ends:
+        if isinstance(stream, AsyncIterable):
+            pieces = aiter(stream)
+            if (aclose := getattr(pieces, "aclose", None)) is not None:
+                ends.push_async_callback(aclose)
+            async for piece in pieces:
                 yield piece
-        finally:
-            if (aclose := getattr(iterator, "aclose", None)) is not None:
-                await aclose()
-        return
-    pieces = iter(stream)
-    try:
-        for piece in pieces:
-            yield piece
-    finally:
-        if (close := getattr(pieces, "close", None)) is not None:
-            close()
+        else:
+            iterator = iter(stream)
+            if (close := getattr(iterator, "close", None)) is not None:
+                ends.callback(close)
+            for piece in iterator:
+                yield piece

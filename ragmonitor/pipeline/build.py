@@ -29,11 +29,7 @@ from ragmonitor.judges import JUDGES, BuiltinJudge, LlmJudge
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judges.kept_replies import KeepingJudge, KeptReplies
 from ragmonitor.pipeline.exports import Exports
-from ragmonitor.pipeline.judging import (
-    JUDGE_GRACE_S,
-    JudgeRunner,
-    ReadingEngine,
-)
+from ragmonitor.pipeline.judging import JUDGE_GRACE_S, JudgeRunner, ReadingEngine
 from ragmonitor.records import JudgeIdentity
 from ragmonitor.redaction import Redactor, without_secrets
 from ragmonitor.runtime.addresses import shown
@@ -42,12 +38,7 @@ from ragmonitor.runtime.errors import SettingsError, did_you_mean
 from ragmonitor.runtime.feedback import Feedback
 from ragmonitor.runtime.guard import clean_messages, logger, withhold_messages
 from ragmonitor.runtime.prices import Prices
-from ragmonitor.runtime.protocols import (
-    ExportContext,
-    Exporter,
-    Judge,
-    TraceExporter,
-)
+from ragmonitor.runtime.protocols import ExportContext, Exporter, Judge, TraceExporter
 from ragmonitor.sampling import AdaptiveSampler, Floors, spent_in
 from ragmonitor.settings import Settings
 from ragmonitor.stats.feedback import PeoplesFeedback
@@ -56,9 +47,7 @@ from ragmonitor.stats.parts import Part
 from ragmonitor.stats.references import ReferenceAnswers
 from ragmonitor.stats.retrieval_drift import RetrievalDrift
 from ragmonitor.stats.service import Statistics, Watching
-from ragmonitor.stats.signals import (
-    FROM_ASSESSMENT,
-)
+from ragmonitor.stats.signals import FROM_ASSESSMENT
 from ragmonitor.stats.streams import Stream, streams
 from ragmonitor.store import Budget, Store, open_store
 
@@ -324,18 +313,8 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             versions={entry.name: entry.version for entry in entries},
         )
 
-    if settings.judge.model is None and settings.judge.builtin is None:
-        quality = {each.signal for each in chosen(None, ("*",)) if each.kind == "quality"}
-        for signal, objective in settings.objectives.items():
-            if signal in quality:
-                raise SettingsError(
-                    f"objectives: {signal}={objective:g} is a limit that the built-in judge alone "
-                    "cannot hold: its rates are off by up to tens of points, always alike. Name a "
-                    "judge, as judge='openai/gpt-4o-mini'; or leave this out: what is usual is "
-                    "learned, and a rise beyond that raises the alarm"
-                )
     # Those of a judge may be named where there is none yet.
-    known = [stream.signal for stream in chosen(judge or "any", ("*",))]
+    known = {stream.signal: stream.kind for stream in chosen(judge or "any", ("*",))}
     named = [("alarms.signals", each) for each in settings.alarms.signals]
     named += [("objectives", each) for each in settings.objectives]
     for option, pattern in named:
@@ -344,6 +323,15 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
                 f"{option}: {pattern!r} is no signal; signals are {', '.join(known)}"
                 f"{did_you_mean(pattern, known)}"
             )
+    if settings.judge.model is None and settings.judge.builtin is None:
+        for signal, objective in settings.objectives.items():
+            if known.get(signal) == "quality":
+                raise SettingsError(
+                    f"objectives: {signal}={objective:g} is a limit that the built-in judge alone "
+                    "cannot hold: its rates are off by up to tens of points, always alike. Name a "
+                    "judge, as judge='openai/gpt-4o-mini'; or leave this out: what is usual is "
+                    "learned, and a rise beyond that raises the alarm"
+                )
     return chosen(judge, settings.alarms.signals)
 
 

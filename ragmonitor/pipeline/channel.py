@@ -36,7 +36,8 @@ class Channel:
         self._identity = self._found()
         self._sending = threading.RLock()  # what is logged on the way may be sent, too
         self._numbers = itertools.count(1)
-        self._asked: dict[int, Future[Any]] = {}
+        self.asked: dict[int, Future[Any]] = {}
+        """The questions that nobody has replied to, by number."""
         self._is_heard = False
         self.is_open = True
 
@@ -75,15 +76,16 @@ class Channel:
     def ask(self, name: str, *args: object) -> Future[Any]:
         """Send a question, and return where the reply will be; None: the other side has gone."""
         number, reply = next(self._numbers), Future[Any]()
-        self._asked[number] = reply
+        self.asked[number] = reply
         try:
             self.tell(name, number, *args)
         except ChannelError:
-            self._answer(number, None)
+            self.replied(number, None)
         return reply
 
-    def _answer(self, number: int, value: object) -> None:
-        if (reply := self._asked.pop(number, None)) is not None:
+    def replied(self, number: int, value: object) -> None:
+        """Take a reply, the first one."""
+        if (reply := self.asked.pop(number, None)) is not None:
             reply.set_result(value)
 
     def reply(self, number: int, value: object) -> None:
@@ -104,7 +106,7 @@ class Channel:
                 with contained("worker"):
                     name, args = wire.decode_message(data)
                     if name == "reply":
-                        self._answer(*args)
+                        self.replied(*args)
                     else:
                         handle(name, *args)
         finally:
@@ -133,8 +135,8 @@ class Channel:
                 self._socket.shutdown(socket.SHUT_RDWR)
         if not self._is_heard:  # else who listens lets go of it
             self.forget()
-        for number in tuple(self._asked):
-            self._answer(number, None)
+        for number in tuple(self.asked):
+            self.replied(number, None)
 
     def forget(self) -> None:
         """Let go of the socket, unless its number is another descriptor's; it may be shared."""

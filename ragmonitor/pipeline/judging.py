@@ -108,7 +108,7 @@ class ReadingEngine:
                 usage = JudgeUsage()
             report = self.unread(judge.identity, role, interaction, cause, detail=detail)
         else:
-            report = self._scored(role, interaction, assessment, evaluations)
+            report = self.found(interaction, assessment, evaluations, role)
         used, is_known = JudgeUsage(calls=1), usage is not None
         if usage is not None:
             used, is_known = _plausible(usage, asked)
@@ -135,11 +135,6 @@ class ReadingEngine:
                 cause, detail = _failure(error)
         return self.unread(whose or judge.identity, "builtin", interaction, cause, detail=detail)
 
-    def found(self, interaction: Interaction, assessment: Assessment) -> Report:
-        """Return the report on what a judge that reads every answer has found."""
-        evaluations = evaluate(self.entries, interaction, assessment)
-        return self._scored("builtin", interaction, assessment, evaluations)
-
     def unread(
         self,
         judge: JudgeIdentity,
@@ -160,13 +155,23 @@ class ReadingEngine:
             role=role,
         )
 
-    def _scored(
+    def found(
         self,
-        role: JudgeRole,
         interaction: Interaction,
         assessment: Assessment,
-        evaluations: Sequence[Evaluation],
+        evaluations: Sequence[Evaluation] | None = None,
+        role: JudgeRole = "builtin",
     ) -> Report:
+        """Return the report on what a judge has found.
+
+        Args:
+            interaction: The answer.
+            assessment: What was found.
+            evaluations: The scores; None: those of evaluators that ask nothing.
+            role: What it was read for.
+        """
+        if evaluations is None:
+            evaluations = evaluate(self.entries, interaction, assessment)
         why: Diagnosis | None = None
         with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
             why = diagnosis(interaction, assessment)

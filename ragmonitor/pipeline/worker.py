@@ -25,9 +25,9 @@ import msgspec
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.pipeline.back_half import TICK_S, Carried
-from ragmonitor.pipeline.carried_settings import restored
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.pipeline import Pipeline
+from ragmonitor.pipeline.placement import restored
 from ragmonitor.records import Cause, Interaction, Report, SpanReference
 from ragmonitor.runtime import guard, wire
 from ragmonitor.runtime.apart import EXECUTOR
@@ -93,10 +93,10 @@ class Session:
             owns: The pipeline is this monitor's alone, and ends with it.
         """
         self.channel, self._begin, self._owns = channel, begin, owns
-        self._closed: deque[int] = deque()
-        """Numbers of records of which nothing more is owed, and the monitor was not told yet."""
+        self._replies: deque[tuple[int, bool, bool]] = deque()
+        """The next ones, each with whether it is about a request; else nothing more is owed of a
+        record."""
         self._has_news = threading.Event()
-        self._telling = threading.Lock()
         self._told_s = 0.0
 
     def take(self, name: str, *args: Any) -> None:
@@ -109,11 +109,11 @@ class Session:
                 self.channel.close()
                 return
             threading.Thread(target=self._tell_news, args=(self.back,), daemon=True).start()
-            self.channel.reply(number, True)
+            self._reply(number)
             self.back.wake()
         elif name == "record":
             number, data = args
-            deliver(self.back, data, partial(self._note_closed, number))
+            deliver(self.back, data, partial(self._reply, number))
         elif name == "counts":
             noted, errors, has_provider = args
             guard.errors.update(errors)
@@ -123,8 +123,8 @@ class Session:
         elif name in ("flush", "close"):  # it may take its time
             EXECUTOR.submit(self._finish, self.back, name, *args)
 
-    def _note_closed(self, number: int) -> None:
-        self._closed.append(number)
+    def _reply(self, number: int, is_done: bool = True, is_request: bool = False) -> None:
+        self._replies.append((number, is_done, is_request))
         self._has_news.set()
 
     def _finish(self, back: Pipeline, name: str, number: int, timeout_s: float) -> None:
@@ -133,9 +133,7 @@ class Session:
         with contained("worker"):
             is_last = name == "close" and self._owns
             is_done = (back.close if is_last else back.flush)(timeout_s)
-        with contained("worker"):
-            self.tell(back, is_due=True)
-        self.channel.reply(number, is_done)
+        self._reply(number, is_done, is_request=True)
 
     def _tell_news(self, back: Pipeline) -> None:
         while self.channel.is_open:
@@ -144,17 +142,16 @@ class Session:
             with contained("worker"):
                 self.tell(back)
 
-    def tell(self, back: Pipeline, *, is_due: bool = False) -> None:
-        """Tell which records are closed, and now and then, or if it is due, every number."""
-        with self._telling:
-            self._has_news.clear()
-            closed = [self._closed.popleft() for _ in range(len(self._closed))]
-            state = None
-            if is_due or time.monotonic() - self._told_s > TICK_S / 2:
-                with contained("worker"):
-                    state, self._told_s = self._state(back), time.monotonic()
-            with suppress(ChannelError):
-                self.channel.tell("news", closed, state)
+    def tell(self, back: Pipeline) -> None:
+        """Reply to what was asked, and now and then, and after a request, tell every number."""
+        self._has_news.clear()
+        replies = [self._replies.popleft() for _ in range(len(self._replies))]
+        state, is_asked = None, any(is_request for *_, is_request in replies)
+        if is_asked or time.monotonic() - self._told_s > TICK_S / 2:
+            with contained("worker"):
+                state, self._told_s = self._state(back), time.monotonic()
+        with suppress(ChannelError):
+            self.channel.tell("news", replies, state)
 
     def _state(self, back: Pipeline) -> tuple[Any, ...]:
         newest = back.newest() if self._owns else None
@@ -281,20 +278,16 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
 
 def _listening(path: Path) -> socket.socket:
     """Return a socket that listens at a path, for processes of this user. Raises `OSError`."""
-    server = socket.socket(socket.AF_UNIX)
-    try:
-        with suppress(FileNotFoundError, ConnectionRefusedError):
-            server.connect(str(path))
+    with socket.socket(socket.AF_UNIX) as other:
+        if other.connect_ex(str(path)) == 0:
             raise OSError(errno.EADDRINUSE, "another worker listens there", str(path))
-        path.unlink(missing_ok=True)
-        before = os.umask(0o177)
-        try:
-            server.bind(str(path))
-        finally:
-            os.umask(before)
-        server.listen()
-        server.settimeout(ACCEPT_S)
-    except BaseException:  # whatever it is, the socket is closed before it goes on
-        server.close()
-        raise
+    path.unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        server.bind(str(path))
+    finally:
+        os.umask(before)
+    server.listen()
+    server.settimeout(ACCEPT_S)
     return server

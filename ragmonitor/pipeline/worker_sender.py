@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import socket
 import subprocess
@@ -10,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -27,7 +26,6 @@ from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.prometheus import Scrape
 from ragmonitor.pipeline.back_half import Request
 from ragmonitor.pipeline.build import Stages
-from ragmonitor.pipeline.carried_settings import UNIX, described
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.judging import MAX_PENDING
 from ragmonitor.pipeline.ledger import Account
@@ -42,6 +40,7 @@ from ragmonitor.records import (
     Unscored,
 )
 from ragmonitor.runtime import guard
+from ragmonitor.runtime.addresses import UNIX
 from ragmonitor.runtime.errors import WireError
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import contained, logger, record_problem, shielded
@@ -130,17 +129,24 @@ class WorkerSender(Sender):
     A record is owed until the worker says that its account is closed: also when the worker dies.
     """
 
-    def __init__(self, settings: Settings, *, poll: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        poll: Callable[[], object],
+        told: Mapping[str, Any],
+    ) -> None:
         """Start nothing yet.
 
         Args:
             settings: The settings; nothing in them has to stay in this process.
             poll: Called now and then; gives up abandoned runs.
+            told: The settings as plain values, for a child.
 
         Raises:
             SettingsError: The settings cannot be carried out.
         """
-        self._settings = settings
+        self._service, self._told = settings.service, told
         url = settings.send_to
         self._address = None if url is None else url.get_secret_value()
         self._traces = OtelExporter(settings)
@@ -160,10 +166,8 @@ class WorkerSender(Sender):
         if settings.judge.model is not None:
             self._room += MAX_PENDING
         self._line: Line | None = None
-        self._numbers = itertools.count(1)
-        self.owed: dict[int, tuple[Account, int]] = {}
-        """What the worker has in hand: its account and its bytes, by its number."""
         self._bytes = 0
+        """Of what the worker has in hand."""
         self._errors = Counter(guard.errors)
         self._newest: Report | None = None
         self._known_families: Sequence[Any] = ()
@@ -215,7 +219,7 @@ class WorkerSender(Sender):
     def _is_ready(self) -> bool:
         """Return whether there is a worker that knows what it is to do, and works."""
         line = self._line or self._opened()
-        if line is None or (line.begun.result() and line.is_open):
+        if line is None or (line.begun.result() and line.is_open) or self.is_closed:
             return line is not None
         self._bury(line)
         return False
@@ -225,18 +229,17 @@ class WorkerSender(Sender):
         try:
             with self.step:
                 if self._address is None:
-                    told = described(self._settings)
-                    line = line_to_child(self._settings.service)
+                    line = line_to_child(self._service)
                 else:
-                    line, told = line_to(self._address), {}
+                    line = line_to(self._address)
             threading.Thread(
                 target=self._listen, args=(line,), name="ragmonitor-replies", daemon=True
             ).start()
-            line.begun = line.ask("begin", self._settings.service, told)
+            line.begun = line.ask("begin", self._service, self._told)
         except BaseException as error:
             if line is not None:
                 line.end(0.0)
-            if not isinstance(error, OSError | ChannelError):
+            if not isinstance(error, OSError):
                 raise
             record_problem("worker", f"no worker can be reached: {guard.reason(error)}")
             return None
@@ -251,8 +254,6 @@ class WorkerSender(Sender):
         status = line.end(0.0)
         self._line = None
         self._known_families = ()
-        self.ledger.close_all(Cause.INTERNAL_ERROR)
-        self._settle(tuple(self.owed))
         ended = "the worker has gone" if status is None else f"the worker ended ({status})"
         record_problem(
             "worker_restart",
@@ -273,25 +274,21 @@ class WorkerSender(Sender):
         return (
             self._line is not None
             and self._line.is_open
-            and len(self.owed) < self._room
+            and len(self._line.asked) < self._room
             and self._bytes < MAX_BYTES
         )
 
     def _send(self, account: Account, data: bytes) -> None:
         if self._line is not None:
-            number = next(self._numbers)
-            self.owed[number] = account, len(data)
             self._bytes += len(data)
-            with suppress(ChannelError):  # it is owed all the same
-                self._line.tell("record", number, data)
+            closed = partial(self._close_account, account, len(data))
+            self._line.ask("record", data).add_done_callback(closed)
 
-    def _settle(self, numbers: Iterable[int]) -> None:
-        """Close accounts of which nothing more is owed here."""
-        for number in numbers:
-            if (owed := self.owed.pop(number, None)) is not None:
-                account, size = owed
-                self._bytes -= size
-                account.close(None)
+    def _close_account(self, account: Account, size: int, reply: Future[bool | None]) -> None:
+        """Close what the worker has counted, or count what was lost with it."""
+        self._bytes -= size
+        lost = Cause.SHUTDOWN if self.is_closed else Cause.INTERNAL_ERROR
+        account.close(None if reply.result() else lost)
 
     def _carry_out(self, request: Request) -> None:
         """Request something of the worker: what was counted here goes first."""
@@ -313,6 +310,8 @@ class WorkerSender(Sender):
     def _tick(self) -> None:
         """Tell the worker what was counted here, or have the next told."""
         line, noted, errors = self._line, self.ledger.take(), Counter(guard.errors)
+        if line is not None and not line.asked:
+            self._bytes = 0  # two threads that add at once may have lost something
         try:
             if line is not None:
                 has_provider = self._address is None and self._traces.is_applications
@@ -340,13 +339,14 @@ class WorkerSender(Sender):
         if name == "log":
             logger.log(told[0], "%s", told[1])
         elif name == "news":
-            closed, state = told
-            self._settle(closed)
+            replies, state = told
             if state is not None:
                 alarms, self.metrics_url, self.ui_url, families, newest = state
                 self.alarms = msgspec.convert(alarms, tuple[AlarmState, ...])
                 self._known_families = families
                 self._newest = None if newest is None else _report(*newest)
+            for number, is_done, _ in replies:
+                line.replied(number, is_done)
         else:
             reference = None
             with contained("export"):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 from google.protobuf import json_format
@@ -77,25 +79,19 @@ def request_of(body: bytes, *, content_type: str, encoding: str = "") -> ExportT
         request.ParseFromString(body)
     except DecodeError:
         raise UnreadableBodyError(400, "the body is no ExportTraceServiceRequest") from None
-    return _checked(request)
-
-
-def _checked(request: ExportTraceServiceRequest) -> ExportTraceServiceRequest:
-    """Return a request that keeps no processor busy; an empty part of it takes two bytes.
-
-    Raises:
-        UnreadableBodyError: It has too many parts.
-    """
-    parts = len(request.resource_spans)
-    for resource in request.resource_spans if parts <= MAX_PARTS else ():
-        parts += len(resource.resource.attributes) + len(resource.scope_spans)
-        for scope in resource.scope_spans if parts <= MAX_PARTS else ():
-            parts += len(scope.spans)
-            for span in scope.spans if parts <= MAX_PARTS else ():
-                parts += len(span.attributes) + len(span.events) + len(span.links)
-    if parts > MAX_PARTS:
+    if any(count > MAX_PARTS for count in accumulate(_parts(request))):
         raise UnreadableBodyError(413, f"a request has at most {MAX_PARTS:,} spans and attributes")
     return request
+
+
+def _parts(request: ExportTraceServiceRequest) -> Iterator[int]:
+    """Yield how many parts there are, piece by piece: an empty part takes two bytes."""
+    for resource in request.resource_spans:
+        yield 1 + len(resource.resource.attributes)
+        for scope in resource.scope_spans:
+            yield 1
+            for span in scope.spans:
+                yield 1 + len(span.attributes) + len(span.events) + len(span.links)
 
 
 def _unpacked(body: bytes) -> bytes:

@@ -21,8 +21,7 @@ from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 
 from ragmonitor.capture.coercion import text_in
 from ragmonitor.capture.span_readers.dialects import dialect_of
-from ragmonitor.capture.span_readers.span_events import with_contents
-from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.spans import SpanRecord, with_contents
 from ragmonitor.semconv.conventions import SCOPE
 
 OVERHEAD_BYTES: Final = 500
@@ -138,7 +137,6 @@ def span_record(held: HeldSpan) -> SpanRecord:
     )
     state = None if sampling is None else TraceState([("ot", sampling[1])])
     events = ((each.name, _plain_of(each.attributes)) for each in span.events)
-    attributes, exception = with_contents(_plain_of(span.attributes), events)
     return SpanRecord(
         span_id=held.span_id,
         parent_id=held.parent_id,
@@ -146,12 +144,11 @@ def span_record(held: HeldSpan) -> SpanRecord:
         parent=context(int(held.parent_id, 16)) if held.parent_id else None,
         name=span.name,
         scope=held.scope,
-        attributes=attributes,
+        attributes=with_contents(_plain_of(span.attributes), events),
         started_ns=span.start_time_unix_nano,
         ended_ns=span.end_time_unix_nano,
         has_failed=span.status.code == Status.STATUS_CODE_ERROR,
         status_text=span.status.message,
-        exception=exception,
         is_whole=not span.dropped_attributes_count,
     )
 

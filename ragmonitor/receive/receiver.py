@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ragmonitor.capture.recorder import tool_matcher
 from ragmonitor.export.view.access import Access, is_loopback
 from ragmonitor.pipeline.pipeline import Pipeline
-from ragmonitor.pipeline.stream_sender import StreamSender
+from ragmonitor.pipeline.sender import StreamSender
 from ragmonitor.receive.http_receiver import HttpReceiver
 from ragmonitor.receive.open_traces import OpenTraces
 from ragmonitor.receive.trace_assembly import assembled

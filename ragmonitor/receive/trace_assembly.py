@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
-from ragmonitor.capture.span_readers.ancestry import Ancestry
+from opentelemetry.trace import INVALID_SPAN_CONTEXT
+
 from ragmonitor.capture.span_readers.finished import FinishedTree
 from ragmonitor.capture.span_readers.spans import SpanRecord
-from ragmonitor.capture.span_readers.trees import JoinedTrace
+from ragmonitor.capture.span_readers.trees import Ancestry, JoinedTrace
 from ragmonitor.receive.otlp_spans import HeldSpan, span_record
 from ragmonitor.semconv.conventions import OI_METADATA, PROBE_BAGGAGE
 
@@ -57,13 +57,10 @@ def _stand_in_for_missing(spans: dict[str, SpanRecord]) -> None:
         if span.parent_id and span.parent_id not in spans:
             orphans.setdefault(span.parent_id, []).append(span)
     for parent_id, children in orphans.items():
-        first = children[0]
-        if first.parent is None:
-            continue
         spans[parent_id] = SpanRecord(
             span_id=parent_id,
             parent_id="" if root is None else root.span_id,
-            context=first.parent,
+            context=children[0].parent or INVALID_SPAN_CONTEXT,
             parent=None if root is None else root.context,
             name="",
             scope="",
@@ -86,21 +83,17 @@ def _align_clocks(spans: dict[str, SpanRecord], held: Mapping[str, HeldSpan]) ->
         parent, caller = spans.get(span.parent_id), held.get(span.parent_id)
         if own is None or parent is None or caller is None:
             continue
+        shift_ns = 0
         if own.process.identity == caller.process.identity:
             shift_ns = moved_ns.get(span.parent_id, 0)
         elif parent.ended_ns and not parent.started_ns <= span.started_ns <= parent.ended_ns:
-            lasted_ns, room_ns = span.ended_ns - span.started_ns, parent.ended_ns
-            spare_ns = max(0, room_ns - parent.started_ns - lasted_ns)
+            lasted_ns = span.ended_ns - span.started_ns
+            spare_ns = max(0, parent.ended_ns - parent.started_ns - lasted_ns)
             shift_ns = parent.started_ns + spare_ns // 2 - span.started_ns
-        else:
-            shift_ns = 0
         if shift_ns:
             moved_ns[span_id] = shift_ns
-            spans[span_id] = _moved(span, shift_ns)
-
-
-def _moved(span: SpanRecord, shift_ns: int) -> SpanRecord:
-    times: dict[str, Any] = {"started_ns": max(0, span.started_ns + shift_ns)}
-    if span.ended_ns:
-        times["ended_ns"] = max(1, span.ended_ns + shift_ns)
-    return replace(span, **times)
+            spans[span_id] = replace(
+                span,
+                started_ns=max(0, span.started_ns + shift_ns),
+                ended_ns=max(1, span.ended_ns + shift_ns) if span.ended_ns else 0,
+            )

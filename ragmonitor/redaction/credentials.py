@@ -33,7 +33,7 @@ def suspicions(text: str) -> Suspicions:
 
     It is whether a run of key characters is as long as a key's, and the signs that the text has.
     """
-    return _RUN in _runs(text), _signs_in(text.lower(), _ASSIGNED + _RULES)
+    return _RUN in _runs(text), _signs_in(text, _ASSIGNED + _RULES)
 
 
 def secrets_in(text: str, suspected: Suspicions | None = None) -> list[Detection]:
@@ -60,19 +60,20 @@ def is_secret_under(name: str, value: str) -> bool:
     assigned = f'{name}="{_QUOTES.sub("x", value)[:512]}'
     return any(
         (found.start, found.end) == (len(name) + 2, len(assigned))
-        for found in _named(f'{assigned}"', _signs_in(assigned.lower(), _ASSIGNED))
+        for found in _named(f'{assigned}"', _signs_in(assigned, _ASSIGNED))
     )
 
 
-def _signs_in(lower: str, rules: Sequence[_Rule]) -> list[tuple[str, _Rule]]:
+def _signs_in(text: str, rules: Sequence[_Rule]) -> list[tuple[str, _Rule]]:
+    lower = text.lower()
     # Of a Chinese text little is left to be looked through.
     plain = lower if lower.isascii() else lower.encode("ascii", "ignore").decode()
     return [
         (sign, rule)
         for rule in rules
         if rule.needs in plain
-        for sign in rule.signs
-        if sign in (plain if sign.isascii() else lower)
+        for sign, rare in rule.signs
+        if rare in plain and sign in (plain if sign.isascii() else lower)
     ]
 
 
@@ -125,14 +126,14 @@ class _Rule(NamedTuple):
     """A way in which the words around a secret give it away."""
 
     kind: str
-    signs: tuple[str, ...]
-    """Texts in lower case at which `pattern` is tried: to search for them is cheap."""
+    signs: Sequence[tuple[str, str]]
+    """Texts in lower case at which `pattern` is tried: to search for them is cheap. Each with a
+    character of it that is no letter, if it has one: that is found a hundred times as fast."""
     pattern: re.Pattern[str]
     """Its group `value` is the secret."""
     is_secret: Callable[[re.Match[str]], bool]
-    needs: str
-    """In a text without this, in lower case, no sign is searched for: one character is found a
-    hundred times as fast as two."""
+    needs: str = ""
+    """In a text without this, in lower case, nothing matches, and no sign is searched for."""
 
 
 Suspicions = tuple[bool, Sequence[tuple[str, _Rule]]]
@@ -198,18 +199,13 @@ def _rule(
     signs: str,
     pattern: str,
     is_secret: Callable[[re.Match[str]], bool] = _has_digit,
-    needs: str = "",
 ) -> _Rule:
-    compiled = lazy_pattern(pattern, re.IGNORECASE)
-    return _Rule(kind, tuple(signs.split("|")), compiled, is_secret, needs)
+    pairs = [(s, next((c for c in reversed(s) if not c.isalnum()), "")) for s in signs.split("|")]
+    return _Rule(kind, pairs, lazy_pattern(pattern, re.IGNORECASE), is_secret)
 
 
 def _assigned(
-    kind: str,
-    signs: str,
-    names: str,
-    is_secret: Callable[[re.Match[str]], bool] = _is_token,
-    needs: str = "",
+    kind: str, signs: str, names: str, is_secret: Callable[[re.Match[str]], bool] = _is_token
 ) -> _Rule:
     """Return the rule for what is assigned to a name, or said to be it."""
     return _rule(
@@ -225,7 +221,6 @@ def _assigned(
         # A number of digits or days that follows is what is said of a password.
         r"(?!(?<=[0-9])[位个年月日天次字至到小分秒])(?(element)(?=</))",
         is_secret,
-        needs,
     )
 
 
@@ -234,14 +229,12 @@ _QUALIFIERS = (
     "|hmac|deploy|license"
 )
 _ASSIGNED = (
-    _assigned("api_key", _QUALIFIERS, rf"(?:{_QUALIFIERS})[ _.-]?key", needs="key"),
-    # Of the environment.
-    _assigned("api_key", "_key=", r"(?-i:(?<=[A-Z0-9])_KEY)(?==)", needs="="),
+    _assigned("api_key", _QUALIFIERS, rf"(?:{_QUALIFIERS})[ _.-]?key")._replace(needs="key"),
+    _assigned("api_key", "_key=", r"(?-i:(?<=[A-Z0-9])_KEY)(?==)"),  # of the environment
     _assigned("api_key", zh := "密钥|密匙|秘钥|私钥", zh),
     _assigned("token", zh := "token|令牌", zh),
     _assigned("token", "auth", r"(?<=_)auth(?==)|(?<=\")auth(?=\")"),  # of npm and Docker
-    _assigned("secret", "secret|credential", "secret|credential"),
-    _assigned("secret", "sig=", "sig(?==)", needs="="),
+    _assigned("secret", "secret|credential|sig=", "secret|credential|sig(?==)"),
     _assigned(
         "password",
         "pass|pwd|密码|口令|授权码",
@@ -250,7 +243,7 @@ _ASSIGNED = (
     ),
 )
 _SIGN_OF_A_NAME = lazy_pattern(
-    "|".join(sign for rule in _ASSIGNED for sign in rule.signs), re.IGNORECASE
+    "|".join(sign for rule in _ASSIGNED for sign, _ in rule.signs), re.IGNORECASE
 )
 _KEY_LINES = r"(?:(?:\\[nr]|\s)*+[A-Za-z0-9+/=]{16,}+)"
 _RULES = (
@@ -262,14 +255,12 @@ _RULES = (
         # A chunk that ends in the middle of a key.
         rf"|{_KEY_LINES}*+))",
         bool,
-        needs="-",
     ),
     _rule(
         "private_key",  # PuTTY's
         "private-lines:",
         rf"private-lines:[ ]?[0-9]{{1,3}}(?P<value>{_KEY_LINES}++)",
         bool,
-        needs=":",
     ),
     _rule(
         "authorization",
@@ -283,14 +274,12 @@ _RULES = (
         "cookie",
         r"cookie['\"]?\s{0,2}[:=]\s{0,2}['\"]?"
         r"(?P<value>[^\s=;,'\"]{1,64}=[^\r\n'\"]{8,8192}+)",
-        needs="=",
-    ),
+    )._replace(needs="="),
     _rule(
         "cookie",
         "sess|sid=",
         r"(?:sess(?:ion)?(?:[_.-]?id)?|sid)=['\"]?(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)",
-        needs="=",
-    ),
+    )._replace(needs="="),
     _rule(
         "password",
         "identified",
@@ -300,34 +289,29 @@ _RULES = (
         "password",  # an option of a command
         "--",
         rf"--[a-z-]{{0,24}}?(?:password|token|secret|key)\s{{1,2}}['\"]?(?P<value>[^{_ENDS}]{{6,512}}+)",
-        needs="-",
     ),
     _rule(
         "password",  # of curl
         "-u",
         r"(?-i:-(?:u|-user))[ =]['\"]?(?!\d+:)[^\s:'\"]{1,64}+:(?P<value>[^\s'\"]{4,128}+)",
-        needs=":",
-    ),
+    )._replace(needs=":"),
     _rule(
         "password",  # in .netrc
         "login",
         r"login\s{1,3}\S{1,64}\s{1,3}password\s{1,3}(?P<value>\S{4,256}+)",
-        needs="password",
-    ),
+    )._replace(needs="password"),
     _rule(
         "password",
         "://",
         r"://[^\s:@/'\"<>\[]{0,128}+:(?P<value>[^\s@/'\"<>]{1,256}+)@",
         _is_value,
-        needs="@",
-    ),
-    _rule("token", "://", r"://(?P<value>[A-Za-z0-9_~+=%-]{16,256}+)@", _is_mixed, needs="@"),
+    )._replace(needs="@"),
+    _rule("token", "://", r"://(?P<value>[A-Za-z0-9_~+=%-]{16,256}+)@", _is_mixed),
     _rule(
         "token",  # in the query of an address
         "?|&",
         r"[?&][a-z0-9_-]{0,24}?(?:key|code|auth|signature|ticket|token)="
         r"(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)",
         _is_mixed,
-        needs="=",
-    ),
+    )._replace(needs="="),
 )

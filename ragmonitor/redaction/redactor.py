@@ -134,26 +134,25 @@ class Redactor:
             return ""
 
     def _redacted(self, interaction: Interaction) -> Interaction:
-        # By text and name: a chunk stands in a record twice, and as the same text.
-        labels = _without_secrets(interaction) if self._secrets else {}
-        cleaned = labels
-        if self._steps:
-            # The application's own names for an interaction: no hook for questions gets them.
-            texts = _texts(interaction, with_labels=False)
-            cleaned = {each: self._stepped(labels.get(each, each[0])) for each in texts}
-        changed = {
-            text for of in (labels, cleaned) for (text, _), made in of.items() if made != text
-        }
-        if not changed:
+        secrets = _without_secrets(interaction) if self._secrets else {}
+        if not (secrets or self._steps):
             return interaction
-        record: Interaction = _rewritten(
-            interaction, lambda text, name: cleaned.get((text, name), text)
-        )
-        attributes = {
-            name: labels.get((value, name), value) if isinstance(value, str) else value
-            for name, value in interaction.attributes.items()
-        }
-        return replace(record, attributes=attributes, redacted=len(changed))
+        # By text and name: a chunk stands in a record twice, and as the same text.
+        cleaned: dict[tuple[str, str], str] = {}
+
+        def without_secret(text: str, name: str) -> str:
+            return secrets.get((text, name), text)
+
+        def rewrite(text: str, name: str) -> str:
+            if text and (text, name) not in cleaned:
+                cleaned[text, name] = self._stepped(without_secret(text, name))
+            return cleaned.get((text, name), text)
+
+        # The application's own names for an interaction: no hook for questions gets them.
+        record: Interaction = _rewritten(interaction, rewrite, of_labels=without_secret)
+        made = (*secrets.items(), *cleaned.items())
+        changed = {text for (text, _), new in made if new != text}
+        return replace(record, redacted=len(changed)) if changed else interaction
 
     def _stepped(self, text: str) -> str:
         for step in self._steps:
@@ -165,7 +164,7 @@ class Redactor:
 
 def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     """Return those texts of a record that hold secrets, without these, by text and name."""
-    texts = _texts(interaction, with_labels=True)
+    texts = _texts(interaction)
     suspected = suspicions(_joined({text for text, _ in texts}))
     found: dict[tuple[str, str], Sequence[Detection]] = {}
     known: dict[str, str] = {}
@@ -179,7 +178,11 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
         for secret in secrets:
             known.setdefault(text[secret.start : secret.end], secret.kind)
     cleaned = {key: redacted(key[0], secrets) for key, secrets in found.items()}
-    again = {value: kind for value, kind in known.items() if _is_recognised(value)}
+    again = {
+        value: kind
+        for value, kind in known.items()
+        if len(value) >= (MIN_KNOWN if any(map(str.isdigit, value)) else MIN_KNOWN_WORD)
+    }
     if again:
         values = sorted(list(again)[:MAX_KNOWN], key=len, reverse=True)
         anywhere = re.compile(
@@ -199,12 +202,7 @@ def _joined(texts: Collection[str]) -> str:
     return "\n".join((longest, *texts))
 
 
-def _is_recognised(value: str) -> bool:
-    has_digit = any(map(str.isdigit, value))
-    return len(value) >= (MIN_KNOWN if has_digit else MIN_KNOWN_WORD)
-
-
-def _texts(interaction: Interaction, *, with_labels: bool) -> Collection[tuple[str, str]]:
+def _texts(interaction: Interaction) -> Collection[tuple[str, str]]:
     """Return every text of a record once, in order, with its name in metadata, else nothing."""
     found: dict[tuple[str, str], None] = {}
 
@@ -213,15 +211,17 @@ def _texts(interaction: Interaction, *, with_labels: bool) -> Collection[tuple[s
             found[text, name] = None
         return text
 
-    _rewritten(interaction, note)
-    if with_labels:
-        for name, value in interaction.attributes.items():
-            if isinstance(value, str):
-                note(value, name)
+    _rewritten(interaction, note, of_labels=note)
     return found
 
 
-def _rewritten(record: Any, rewrite: Rewrite, *, with_metadata: bool = True) -> Any:
+def _rewritten(
+    record: Any,
+    rewrite: Rewrite,
+    *,
+    of_labels: Rewrite = lambda text, _name: text,
+    with_metadata: bool = True,
+) -> Any:
     """Return a record with its texts rewritten; the same one where each stays the same."""
     changes: dict[str, Any] = {}
     for name in TEXTS[type(record)]:
@@ -234,10 +234,11 @@ def _rewritten(record: Any, rewrite: Rewrite, *, with_metadata: bool = True) -> 
         if any(map(operator.is_not, made, records)):
             changes[name] = made
     if type(record) is Chunk:
-        metadata = _mapping(record.metadata, rewrite, 1) if with_metadata else {}
-        if metadata is not record.metadata:
-            changes["metadata"] = metadata
-    return replace(record, **changes) if changes else record
+        changes["metadata"] = _mapping(record.metadata, rewrite, 1) if with_metadata else {}
+    elif type(record) is Interaction:
+        changes["attributes"] = _mapping(record.attributes, of_labels, 1)
+    is_same = all(getattr(record, name) is value for name, value in changes.items())
+    return record if is_same else replace(record, **changes)
 
 
 def _mapping(values: Mapping[Any, Any], rewrite: Rewrite, depth: int) -> Mapping[Any, Any]:
@@ -251,9 +252,9 @@ def _value(value: Any, name: str, rewrite: Rewrite, depth: int) -> Any:
 
     What is neither would leave as the text that it prints as, so that is what is rewritten.
     """
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, (bool, int, float)):
         return value
-    if depth < MAX_DEPTH:
+    if depth < MAX_DEPTH and type(value) is not str:  # to ask an abstract class takes longer
         if isinstance(value, Mapping):
             return _mapping(value, rewrite, depth + 1)
         if isinstance(value, list | tuple | set | frozenset):

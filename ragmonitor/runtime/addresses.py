@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from ragmonitor.runtime.patterns import lazy_pattern
 
+UNIX: Final = "unix:"
+"""Begins the address of a worker that all processes of a machine share."""
 HIDDEN = "***"
 _ADDRESS = lazy_pattern(r"(?:\b[A-Za-z][A-Za-z0-9+.-]{0,31}+:)?//[^\s\"'<>]+")
 

@@ -32,8 +32,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import msgspec
-
 from ragmonitor.stats.learning import MIN_OBJECTIVE, Learning
 from ragmonitor.stats.sums import ALL, BAD, MAX_WEIGHT, RISK, RISKS
 from ragmonitor.stats.suspicion import MULTIPLES, SHARES, Suspicion
@@ -108,8 +106,6 @@ class Alarm:
     """While it learns: the mean that would be a spike even now; None: not known."""
     suspicion: Suspicion | None = None
     """Says when what was put aside comes in; None: nothing is put aside."""
-    is_touched: bool = False
-    """Whether groups have changed since they were written."""
 
     @classmethod
     def begin(
@@ -151,7 +147,6 @@ class Alarm:
         self.at_s = max(self.at_s, at_s)
         everybody = cells.get(ALL, _NOBODY)
         cells = {group: cell for group, cell in cells.items() if group != ALL}
-        self.is_touched = self.is_touched or bool(cells)
         # By what is past: these verdicts must not move it.
         suspicion, bar = self.suspicion, self.bar
         if held is None and not self.is_active:
@@ -279,7 +274,7 @@ class Alarm:
 
     def _turn(self, raised_at_s: float, parts: list[float]) -> None:
         """Begin the other side: groups that were looked at bet no more until they were silent."""
-        self.raised_at_s, self.parts, self.is_touched = raised_at_s, parts, True
+        self.raised_at_s, self.parts = raised_at_s, parts
         self.units = {group: (SPENT, 0.0, *unit[2:]) for group, unit in self.units.items()}
 
     # --- learning -------------------------------------------------------------------------------
@@ -301,7 +296,7 @@ class Alarm:
             self.objective, self.learning, self.spike = learning.objective(), None, None
             # Evidence against the provisional bar is none against this one.
             self.parts = [0.0] * len(MULTIPLES)
-            self.began_s, self.level, self.is_touched = -1.0, 0.0, True
+            self.began_s, self.level = -1.0, 0.0
 
     def learned(self, at_s: float) -> float:
         """Return the share of what it takes to learn the objective; 1: it is known, or no room."""
@@ -311,13 +306,11 @@ class Alarm:
 
     def forget(self, at_s: float) -> None:
         """Drop groups whose time is over."""
-        alive = {
+        self.units = {
             group: unit
             for group, unit in self.units.items()
             if at_s - unit[3] < SILENT_S and at_s - unit[2] < LONG_S
         }
-        self.is_touched = self.is_touched or len(alive) < len(self.units)
-        self.units = alive
 
     def copy(self) -> Alarm:
         """Return one that goes its own way, as far as nothing is closed, with nothing put aside."""
@@ -327,22 +320,6 @@ class Alarm:
         """Go on from where a copy has come to, which has raised or cleared."""
         for name in ("parts", "units", "at_s", "raised_at_s", "began_s", "level"):
             setattr(self, name, getattr(ahead, name))
-        self.is_touched = True
-
-    def numbers(self) -> bytes:
-        """Return all but the groups."""
-        return msgspec.msgpack.encode(replace(self, units={}, is_touched=False))
-
-    def groups(self) -> bytes:
-        """Return the groups, some 40 bytes each."""
-        return msgspec.msgpack.encode(self.units)
-
-    @classmethod
-    def load(cls, numbers: bytes, groups: bytes) -> Alarm:
-        """Return what `numbers` and `groups` returned."""
-        alarm = msgspec.msgpack.decode(numbers, type=cls)
-        alarm.units = msgspec.msgpack.decode(groups, type=dict[str, _Unit]) if groups else {}
-        return alarm
 
 
 def _waiting(age_s: float) -> float:

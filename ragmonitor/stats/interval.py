@@ -114,17 +114,16 @@ def estimate(row: Sequence[float]) -> Estimate | None:
     >>> found.mean, round(found.upper, 3), found.coverage
     (0.0, 0.012, 1.0)
     """
-    values, scored, lost = (row[HEAD + each :: 3] for each in range(3))
-    known, gone = math.fsum(scored), max(0.0, math.fsum(lost))
+    known, gone = math.fsum(row[HEAD + 1 :: 3]), max(0.0, math.fsum(row[HEAD + 2 :: 3]))
     if known <= 0 or row[JUDGED] < 1:
         return None
     everything = known + gone + row[UNCOVERED]
     if known / everything < MIN_COVERAGE:
         return None
-    observed = _case(row, values, scored, lost, None)
+    observed = _case(row, None)
     low = high = observed
     if row[LOST] > 0.5:
-        low, high = (_case(row, values, scored, lost, bad) for bad in (0.0, 1.0))
+        low, high = (_case(row, bad) for bad in (0.0, 1.0))
     share = (known + gone) / everything
     lower, _ = clopper_pearson(low.mean * low.n, low.n)
     _, upper = clopper_pearson(high.mean * high.n, high.n)
@@ -138,14 +137,9 @@ def estimate(row: Sequence[float]) -> Estimate | None:
     )
 
 
-def _case(
-    row: Sequence[float],
-    values: Sequence[float],
-    scored: Sequence[float],
-    lost: Sequence[float],
-    bad: float | None,
-) -> _Case:
+def _case(row: Sequence[float], bad: float | None) -> _Case:
     """Return mean and effective number if what was lost were so bad; None: without it."""
+    values, scored, lost = (row[HEAD + each :: 3] for each in range(3))
     here, worth = (0.0, 0.0) if bad is None else (1.0, bad)
     value = math.fsum(values) + worth * math.fsum(lost)
     total = math.fsum(scored) + here * math.fsum(lost)

@@ -44,11 +44,8 @@ MIN_SHOWN: Final = 20
 class Reference(msgspec.Struct, kw_only=True):
     """One old answer."""
 
-    query: str
-    answer: str
-    chunks: list[tuple[str, str]]
-    framework: str = "python"
-    ended_ns: int = 0
+    interaction: Interaction
+    """What the judge reads, and no more of it."""
     hallucinated: bool
     """The verdict that it stands for."""
     confirmations: int = 0
@@ -59,18 +56,6 @@ class Reference(msgspec.Struct, kw_only=True):
     def is_confirmed(self) -> bool:
         """Whether it says something of the judge when it flips."""
         return self.confirmations >= CONFIRMED[self.hallucinated]
-
-    def interaction(self, identity: str) -> Interaction:
-        """Return what the judge reads."""
-        return Interaction(
-            id=identity,
-            query=self.query,
-            answer=self.answer,
-            chunks=tuple(Chunk(id=name, text=text) for name, text in self.chunks),
-            framework=self.framework,
-            started_ns=self.ended_ns,
-            ended_ns=self.ended_ns,
-        )
 
 
 class Read(msgspec.Struct, array_like=True):
@@ -127,15 +112,16 @@ class ReferenceAnswers(Part):
         size += sum(len(chunk.text) for chunk in interaction.chunks)
         if alike >= most or size > MAX_CHARACTERS or interaction.id in known:
             return
-        reference = Reference(
+        kept = Interaction(
+            id=interaction.id,
             query=interaction.query,
             answer=interaction.answer,
-            chunks=[(chunk.id, chunk.text) for chunk in interaction.chunks],
+            chunks=tuple(Chunk(id=each.id, text=each.text) for each in interaction.chunks),
             framework=interaction.framework,
+            started_ns=interaction.ended_ns,
             ended_ns=interaction.ended_ns,
-            hallucinated=is_bad,
         )
-        self._kept.put(interaction.id, reference)
+        self._kept.put(kept.id, Reference(interaction=kept, hallucinated=is_bad))
 
     def tick(self) -> Iterable[Observation]:
         """Keep what is new; return which confirmed ones flipped since."""
@@ -169,14 +155,14 @@ class ReferenceAnswers(Part):
             return ()
         for identity in wanted:  # it is read by nobody else meanwhile
             known[identity].read_s = now_s
-        return [known[identity].interaction(identity) for identity in wanted]
+        return [known[identity].interaction for identity in wanted]
 
     def _unread(self, since_s: float) -> list[str]:
         """Return the fine ones from before a moment that were not read since."""
         return [
             identity
             for identity, each in self._kept.rows.items()
-            if not each.hallucinated and each.read_s < since_s > each.ended_ns / 1e9
+            if not each.hallucinated and each.read_s < since_s > each.interaction.ended_ns / 1e9
         ]
 
     def _of_the_day(self, known: dict[str, Reference]) -> list[str]:
@@ -225,11 +211,11 @@ class ReferenceAnswers(Part):
 
     def rereads(self, since_s: float) -> tuple[Rereads, Rereads]:
         """Return the readings of fine answers since a moment, and those before it."""
-        sides = {True: Rereads(), False: Rereads()}
+        flips: dict[bool, list[bool]] = {True: [], False: []}
         for read in self._reads.rows.values():
-            side = sides[read.at_s >= since_s]
-            sides[read.at_s >= since_s] = Rereads(side.reads + 1, side.flips + read.flipped)
-        return sides[True], sides[False]
+            flips[read.at_s >= since_s].append(read.flipped)
+        since, before = (Rereads(len(flips[side]), sum(flips[side])) for side in (True, False))
+        return since, before
 
     def waiting(self, since_s: float) -> int:
         """Return how many could still be read to explain a rise that began then."""

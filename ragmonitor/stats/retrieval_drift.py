@@ -26,7 +26,7 @@ MIN_RETRIEVALS: Final = 50
 """With fewer retrievals that have scores there is nothing to compare with."""
 AGREEING: Final = 0.75
 """Share of neighbours in chunk lists that must agree on which way scores go."""
-LOOK_EVERY_S: Final = 10.0
+LOOK_EVERY_S: Final = 60.0
 
 
 class Scores(NamedTuple):

@@ -333,36 +333,28 @@ class Statistics:
 
     def _add_builtin(self, builtin: Report, found: Outcomes) -> None:
         """Add what the judge of every answer says; what another one says in its place is apart."""
-        reader, bets = self._watching.reader, self._watching.judge is None
-        if builtin.judge.name != reader:
-            self._add_certain(builtin, reader, dict.fromkeys(found), bets=bets)
-            bets = False
-        self._add_certain(builtin, builtin.judge.name, found, bets=bets)
-
-    def _add_certain(self, builtin: Report, judge: str, found: Outcomes, *, bets: bool) -> None:
-        """Add what one judge says of an answer."""
-        interaction = builtin.interaction
-        self._sum_up(
-            Summed(
+        watching, interaction = self._watching, builtin.interaction
+        by_judge = {watching.reader: dict.fromkeys(found), builtin.judge.name: found}
+        for judge, each in by_judge.items():
+            bets = watching.judge is None and judge == watching.reader
+            self._add_certain(
+                {watching.series(signal, judge): outcome for signal, outcome in each.items()},
                 id=interaction.id,
                 at_s=self._time_of(interaction),
                 session=interaction.session_id,
                 slices=self._slices(builtin) if bets else (),
                 bets=bets,
-            ),
-            {self._watching.series(signal, judge): each for signal, each in found.items()},
-        )
+            )
 
     def _observe(self, observation: Observation) -> None:
         """Add one value of a signal that needs no judge."""
         signal, value, at_s, session, identity = observation
-        summed = Summed(id=identity, at_s=at_s, session=session)
-        self._sum_up(summed, {signal: Outcome(1.0, value)})
+        self._add_certain({signal: Outcome(1.0, value)}, id=identity, at_s=at_s, session=session)
 
-    def _sum_up(self, summed: Summed, verdicts: Outcomes) -> None:
+    def _add_certain(self, verdicts: Outcomes, **known: Any) -> None:
         """Add an answer that was read for certain, and from which nothing is learned."""
-        summed.is_drawn, summed.teaches = True, False
-        summed.expected = dict.fromkeys(verdicts, NOTHING)
+        expected = dict.fromkeys(verdicts, NOTHING)
+        summed = Summed(expected=expected, is_drawn=True, teaches=False, **known)
         self._ledger.note(summed, verdicts)
 
     def _add_sampled(
@@ -493,28 +485,26 @@ class Statistics:
     def _explain(self, found: ticking.Evaluation) -> None:
         """Find out, while an alarm is on, whether the judge is its cause; once known it stays."""
         references, judge = self._references, self._watching.quality_judge
-        began = [
-            shown.began_s
-            for series, shown in found.alarms.items()
-            if shown.is_active
-            and series in {self._watching.series(signal, judge) for signal in EXPLAINED}
-        ]
-        if references is None or not began:
+        names = [self._watching.series(signal, judge) for signal in EXPLAINED]
+        alarms = {each: found.alarms[each] for each in names if each in found.alarms}
+        active = {series: alarm for series, alarm in alarms.items() if alarm.is_active}
+        if references is None or not active:
             self._cause = None
             return
-        known, since_s, now_s = self._cause, min(began), self._now()
-        is_told = known is not None and known.cause != "unknown" and known.since_s == since_s
-        if is_told or (known is not None and abs(now_s - self._asked_s) < LOOK_EACH_S):
-            return
+        since_s = min(alarm.began_s for alarm in active.values())
+        known, now_s = self._cause, self._now()
+        if known is not None:
+            is_told = known.cause != "unknown" and known.since_s == since_s
+            if is_told or abs(now_s - self._asked_s) < LOOK_EACH_S:
+                return
         self._asked_s = now_s
         since, usual = references.rereads(since_s)
-        stream = self._streams.get(self._watching.series(HALLUCINATION, judge))
+        stream = self._streams.get(names[0])
         before = after = None
         if stream is not None:
             before = self._tick.level(stream, since_s - DAY_S, since_s)
-            shown = found.alarms.get(stream.series)
-            if shown is not None and shown.is_active:
-                after = self._tick.level(stream, shown.raised_at_s)
+            if stream.series in active:
+                after = self._tick.level(stream, active[stream.series].raised_at_s)
         self._cause = AlarmCause(
             cause=judge_or_application(since, usual, before, after),
             since_s=since_s,
@@ -561,14 +551,7 @@ class Statistics:
             for series, mean in found.means.get(window, {}).items():
                 key = self._key(series)
                 if key is not None:
-                    yield WindowedMean(
-                        key=key,
-                        window=window,
-                        estimate=mean.estimate,
-                        judged=mean.judged,
-                        missing=mean.missing,
-                        uncovered=mean.uncovered,
-                    )
+                    yield WindowedMean(key=key, window=window, **mean._asdict())
 
     def _counted(self) -> Iterator[GaugeValue]:
         """Yield what this process has added, for counters."""

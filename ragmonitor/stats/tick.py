@@ -13,7 +13,6 @@ import math
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,7 +36,9 @@ from ragmonitor.store import (
     DAY_S,
     HOUR_S,
     MEAN_S,
+    Change,
     Increments,
+    Key,
     Rows,
     Store,
     merge,
@@ -51,6 +52,8 @@ LOOKBACK_S: Final = 1_800.0
 RECENT_S: Final = 1_700.0
 """Of so long ago there are bets, where the means of whole buckets say nothing yet."""
 LEARNED_S: Final = 30 * DAY_S
+TICK: Final = "tick"
+"""Kind of the rows that an evaluation writes: alarms, and the means of windows."""
 OBJECTIVES: Final = ("objective", "all")
 """Kind and key of the row that says which objectives hold."""
 _FOLDED: Final = (("r", "h", HOUR_S), ("p", "q", DAY_S))
@@ -165,13 +168,12 @@ class Tick:
         version, state = self._store.state()
         if version == self._known.version:
             return self._known
-        rows = self._store.rows("tick")
         known = self._known = _Known(version, state)
-        for name, row in rows.items():
+        for name, row in self._store.rows(TICK).items():
             kind, _, key = name.partition(":")
             with contextlib.suppress(msgspec.MsgspecError):  # of another release: it begins anew
                 if kind == "alarm":
-                    known.alarms[key] = Alarm.load(row, rows.get(f"groups:{key}", b""))
+                    known.alarms[key] = msgspec.msgpack.decode(row, type=Alarm)
                 elif kind == "window":
                     known.means[key] = msgspec.json.decode(row, type=dict[str, Mean])
         self._objectives = {}
@@ -185,7 +187,7 @@ class Tick:
         end_s = math.inf if is_due else math.floor(now_s) - BET_S + 1
         bets = {t: _by_series(rows) for t, rows in self._read("b", closed + 1, end_s)}
         closing = _closing(bets, now_s)
-        rows: dict[str, bytes] = {}
+        rows: dict[Key, bytes | None] = {}
         self._window_rows(known, now_s, rows, is_minute=is_minute)
         if is_minute or not self._objectives:
             self._objectives = json.loads(store.row(*OBJECTIVES) or b"{}")
@@ -198,9 +200,7 @@ class Tick:
             if is_minute:
                 alarm.forget(now_s)
             if closing or happened or not known.version:
-                rows[f"alarm:{each.series}"] = alarm.numbers()
-            if alarm.is_touched:
-                rows[f"groups:{each.series}"], alarm.is_touched = alarm.groups(), False
+                rows[TICK, f"alarm:{each.series}"] = msgspec.msgpack.encode(alarm)
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last)
         moves, drops = self._folding(now_s, last, is_minute=is_minute)
@@ -211,9 +211,8 @@ class Tick:
             "ten": now_s // 10,
         }
         if rows or moves or drops or gains or not known.version:
-            if not store.commit(
-                known.version, known.state, moves=moves, drops=drops, increments=gains, rows=rows
-            ):
+            change = Change(increments=gains, rows=rows, moves=moves, drops=drops)
+            if not store.commit(known.version, known.state, change):
                 return None
             known.version += 1
         self._known = known
@@ -234,7 +233,7 @@ class Tick:
     # --- means ----------------------------------------------------------------------------------
 
     def _window_rows(
-        self, known: _Known, now_s: float, rows: dict[str, bytes], *, is_minute: bool
+        self, known: _Known, now_s: float, rows: dict[Key, bytes | None], *, is_minute: bool
     ) -> None:
         """Form the means of the last 60 to 65 minutes and, each minute, of 24 to 25 hours."""
         if now_s // 10 == known.state.get("ten") and not is_minute:
@@ -253,7 +252,7 @@ class Tick:
             if not is_minute:
                 found = {s: e for s, e in known.means.get(name, {}).items() if "|" in s} | found
             known.means[name] = found
-            rows[f"window:{name}"] = msgspec.json.encode(found)
+            rows[TICK, f"window:{name}"] = msgspec.json.encode(found)
 
     def level(self, each: Stream, since_s: float, until_s: float = math.inf) -> Estimate | None:
         """Return the mean of a series within a time; None: too little is known.
@@ -321,29 +320,24 @@ class Tick:
     # --- comparisons ----------------------------------------------------------------------------
 
     def _comparisons(self, done: int, closed: int) -> tuple[Increments, int]:
-        """Return the log gains of blocks whose bets are all in, and the last such block."""
+        """Return the log gains of the next block whose bets are all in, and that block."""
         end = closed // MEAN_S * MEAN_S
         blocks = {t // MEAN_S * MEAN_S for t in self._store.names("b")}
-        gains: Increments = {}
-        for block in sorted(each for each in blocks if done < each < end):
-            usual = self.usual(block, gains)
-            gains[f"c{block}"] = compare_block(self._bets(block, block + MEAN_S), usual)
-            done = block
-        return gains, done
+        block = min((each for each in blocks if done < each < end), default=None)
+        if block is None:
+            return {}, done
+        bets = self._bets(block, block + MEAN_S)
+        return {f"c{block}": compare_block(bets, self.usual(block))}, block
 
-    def usual(
-        self, block: float, more: Mapping[str, Rows] = MappingProxyType({})
-    ) -> dict[str, float]:
+    def usual(self, block: float) -> dict[str, float]:
         """Return the mean badness of the hour before a block, by signal."""
         past: Rows = {}
         for _, rows in self._read("c", block - HOUR_S, block):
             merge(past, rows)
-        for rows in more.values():
-            merge(past, rows)
         return {s: row[1] / row[0] for s, row in past.items() if "|" not in s and row[0] > 0}
 
     def named(
-        self, signal: str, since_s: float, ahead: Mapping[str, list[float]] = MappingProxyType({})
+        self, signal: str, since_s: float, ahead: Mapping[str, list[float]] | None = None
     ) -> list[str]:
         """Return the slices that were worse than the others since then; empty: it is everywhere.
 
@@ -357,7 +351,7 @@ class Tick:
             ahead: Log gains of slices whose bets are elsewhere, from blocks that are not closed.
         """
         compared = self._store.state()[1].get("compared", -MEAN_S)
-        total = dict(ahead)
+        total = dict(ahead or {})
         for _, rows in self._read("c", since_s - MEAN_S + BET_S):
             merge(total, rows)
         first = compared + MEAN_S

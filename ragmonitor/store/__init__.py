@@ -11,7 +11,7 @@ from ragmonitor.store.buckets import (
     merge_buckets,
 )
 from ragmonitor.store.budget import Budget, BudgetStatus
-from ragmonitor.store.interface import Added, Settlement, Store, StoreUnavailableError
+from ragmonitor.store.interface import Added, Change, Key, Settlement, Store, StoreUnavailableError
 from ragmonitor.store.opening import open_store, store_at
 from ragmonitor.store.outbox import Outbox
 from ragmonitor.store.redis import Redis
@@ -28,7 +28,9 @@ __all__ = [
     "Admission",
     "Budget",
     "BudgetStatus",
+    "Change",
     "Increments",
+    "Key",
     "Memory",
     "Outbox",
     "Redis",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Final, NamedTuple
 
@@ -101,6 +101,9 @@ class Change:
     of the last hours."""
 
 
+NO_CHANGE: Final = Change()
+
+
 class Store(abc.ABC):
     """Where sums and rows are kept. Every method may raise `StoreUnavailableError`.
 
@@ -189,34 +192,19 @@ class Store(abc.ABC):
         """Return the version and the document of the newest commit; 0 and {} before the first."""
         return _state_of(self.row(*STATE))
 
-    def commit(
-        self,
-        version: int,
-        state: State,
-        *,
-        moves: Collection[tuple[str, str]] = (),
-        drops: Collection[str] = (),
-        increments: Increments | None = None,
-        rows: Mapping[str, bytes] | None = None,
-    ) -> bool:
+    def commit(self, version: int, state: State, change: Change = NO_CHANGE) -> bool:
         """Change everything at once if the version is still the newest; return whether it was.
 
         Args:
             version: As `state` returned it.
             state: The new document; its `closed` is the last bucket whose bets were evaluated.
-            moves: Buckets that are added to others, within the store.
-            drops: Buckets that end.
-            increments: Sums that are added.
-            rows: Rows of the kind `tick`, by key.
+            change: What else is changed; nothing is expected of rows.
         """
         known = self.row(*STATE)
         if _state_of(known)[0] != version:
             return False
-        written = {("tick", key): row for key, row in (rows or {}).items()}
-        document = msgspec.json.encode([version + 1, state])
-        return self.change(
-            Change({STATE: known}, increments or {}, {STATE: document, **written}, moves, drops)
-        )
+        rows = {STATE: msgspec.json.encode([version + 1, state]), **change.rows}
+        return self.change(replace(change, expected={STATE: known}, rows=rows))
 
     # --- small histories ------------------------------------------------------------------------
 

@@ -20,8 +20,8 @@ import pytest
 
 from ragmonitor import Chunk, Monitor, Scored, ServerSettings, SettingsError
 from ragmonitor.pipeline import sender as back_sender
-from ragmonitor.pipeline import stream_sender, stream_worker
-from ragmonitor.pipeline.stream_sender import StreamSender
+from ragmonitor.pipeline import stream_worker
+from ragmonitor.pipeline.sender import StreamSender
 from ragmonitor.pipeline.stream_worker import StreamWorker
 from ragmonitor.pipeline.streams import RedisStream
 from ragmonitor.runtime.errors import StreamError
@@ -49,33 +49,15 @@ def application(url: str, **options) -> Monitor:
 
 
 class Work:
-    """A worker on a thread of the test."""
+    """A worker."""
 
     def __init__(self, stream, **options) -> None:
         self.reports = ListExporter()
         settings = Settings.load(service=SERVICE, server=False, exporters=[self.reports], **options)
         self.worker = StreamWorker(settings, stream)
-        self.stop = threading.Event()
-        self.failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        try:
-            self.worker.run(self.stop)
-        except Exception as error:  # noqa: BLE001 - looked at by the test
-            self.failure = error
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.stop.set()
-        self._thread.join(30)
-        assert not self._thread.is_alive()
 
     def drained(self) -> Self:
-        self.worker.run(self.stop, drain=True)
+        self.worker.run(threading.Event(), drain=True)
         return self
 
     @property
@@ -182,7 +164,7 @@ def finished(each):
 def test_an_outage_costs_nothing_as_long_as_there_is_room(broken: BrokenStream, monkeypatch):
     """It shows, and what waits is put when the stream is back, in order."""
     monkeypatch.setattr(back_sender, "TICK_S", 0.1)
-    monkeypatch.setattr(stream_sender, "RETRY_S", 0.1)
+    monkeypatch.setattr(back_sender, "RETRY_S", 0.1)
     back = sender(broken)
     for each in answers(50):
         back.put(finished(each))

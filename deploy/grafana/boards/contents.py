@@ -118,6 +118,13 @@ def band(
 
 # --- what the reader may choose, and what is marked -----------------------------------------------
 
+
+def label_variable(name: str, label: Words, series: str) -> Json:
+    """Return what the reader may choose among the values that a label of a series has."""
+    values = f"label_values({series}{{{SERVICE}}}, {name})"
+    return query_variable(name, label, values, many=True)
+
+
 DATASOURCE = {
     "name": "datasource",
     "label": Words("Data source", "数据源"),
@@ -140,17 +147,9 @@ JUDGE = query_variable(  # models come first, and the built-in judge last
     ' judge!~"builtin(:.*)?"}) or max by (judge) (ragmonitor_judge_info{service=~"$service"})))',
     regex='/judge="([^"]+)"/',
 )
-EVALUATOR = query_variable(
-    "evaluator",
-    Words("Evaluator", "评估项"),
-    'label_values(ragmonitor_score_mean{service=~"$service"}, evaluator)',
-    many=True,
-)
-DIMENSION = query_variable(
-    "dimension",
-    Words("Split by", "分组维度"),
-    'label_values(ragmonitor_group_hallucination_rate{service=~"$service"}, dimension)',
-    many=True,
+EVALUATOR = label_variable("evaluator", Words("Evaluator", "评估项"), "ragmonitor_score_mean")
+DIMENSION = label_variable(
+    "dimension", Words("Split by", "分组维度"), "ragmonitor_group_hallucination_rate"
 )
 WINDOWS = [{"text": each, "value": each} for each in ("1h", "24h")]
 WINDOW = {

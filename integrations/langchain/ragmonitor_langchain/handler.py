@@ -23,6 +23,7 @@ from langchain_core.tracers.context import register_configure_hook
 
 from ragmonitor.integration import (
     ForkSafeLock,
+    KeptDocuments,
     RunKind,
     part_text,
     record_error,
@@ -30,7 +31,6 @@ from ragmonitor.integration import (
 )
 from ragmonitor_langchain.stores import forget_stores, watch_stores
 from ragmonitor_langchain.translate import (
-    KeptDocuments,
     LangChainTranslator,
     LastPiece,
     keep,

@@ -1,12 +1,12 @@
 """Translates LangChain's objects into our records.
 
-`keep` and `keep_documents` run in the application's request and only copy references; everything
+`keep` and `kept_in` run in the application's request and only copy references; everything
 else runs behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from ragmonitor import Chunk
 from ragmonitor.integration import (
     ANSWER_KEYS,
+    KeptDocuments,
     Message,
     Root,
     Run,
@@ -38,7 +39,6 @@ from ragmonitor.integration import (
     parsed_in,
     part_text,
     question_in,
-    score_of,
     usage_of,
     values_in,
 )
@@ -47,19 +47,10 @@ _STATE_KEYS = ("question", "query", "input", "user_input", "messages")
 _SHOWN_KEYS = ("context", "source_documents", "documents", "docs")
 
 
-class KeptDocuments(list[tuple[str | None, str, dict[str, Any], float | None]]):
-    """(id, text, metadata, score) of each document, as it was when the retriever gave it."""
-
-
-def keep_documents(documents: Iterable[Document]) -> KeptDocuments:
-    """Return a copy of what a record needs of the documents."""
-    return KeptDocuments([(d.id, d.page_content, dict(d.metadata), None) for d in documents])
-
-
 def kept_in(value: Any, *, texts: bool = False) -> KeptDocuments | None:
     """Return a copy of the documents in any container of them; None: there are none."""
     if type(value) is list and all(type(item) is Document for item in value):
-        return keep_documents(value)
+        return KeptDocuments([(d.id, d.page_content, dict(d.metadata), None) for d in value])
     found = documents_in(value, texts=texts)
     if found is None:
         return None
@@ -68,8 +59,6 @@ def kept_in(value: Any, *, texts: bool = False) -> KeptDocuments | None:
 
 def keep(value: Any) -> Any:
     """Return a root's input or output with its dicts and lists copied, documents included."""
-    if isinstance(value, str):
-        return value
     if isinstance(value, dict):
         return {key: _keep_item(item) for key, item in value.items()}
     return _keep_item(value)
@@ -172,7 +161,7 @@ class LangChainTranslator:
             return None
         if isinstance(run.outputs, str):  # of a retrieval tool
             return [Chunk(text=run.outputs)]
-        return _chunks(run.outputs) if isinstance(run.outputs, KeptDocuments) else ()
+        return run.outputs.chunks() if isinstance(run.outputs, KeptDocuments) else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the documents that stand beside the answer in the root's output.
@@ -183,7 +172,7 @@ class LangChainTranslator:
         for key in _SHOWN_KEYS:
             documents = member_in(outputs, key)
             if isinstance(documents, KeptDocuments):
-                return _chunks(documents)
+                return documents.chunks()
             if isinstance(documents, list) and not documents:
                 return ()
         return None
@@ -218,21 +207,10 @@ class LangChainTranslator:
         """Return (provider, model) of a model run."""
         _, metadata, invocation = run.details or (None, None, None)
         metadata, invocation = metadata or {}, invocation or {}
-        replied = next(
-            (
-                message.response_metadata
-                for message in _messages_of(run.outputs)
-                if message.response_metadata
-            ),
-            {},
-        )
-        model = _first_text(
-            metadata.get("ls_model_name"),
-            invocation.get("model"),
-            invocation.get("model_name"),
-            replied.get("model_name"),
-            replied.get("model"),
-        )
+        replies = (message.response_metadata for message in _messages_of(run.outputs))
+        replied = next(filter(None, replies), {})
+        named = metadata.get("ls_model_name"), invocation.get("model"), invocation.get("model_name")
+        model = _first_text(*named, replied.get("model_name"), replied.get("model"))
         provider = _first_text(metadata.get("ls_provider"), replied.get("model_provider"))
         return provider, model
 
@@ -258,18 +236,6 @@ class LangChainTranslator:
         """Return session, user, tags and the application's own metadata."""
         tags, metadata, _ = root.details or (None, None, None)
         return labels_of(metadata or {}, tags)
-
-
-def _chunks(documents: KeptDocuments) -> list[Chunk]:
-    return [
-        Chunk(
-            text=text,
-            id=str(id_ or metadata.get("_id") or ""),  # Qdrant's point id
-            score=score_of(metadata) if score is None else score,
-            metadata=metadata,
-        )
-        for id_, text, metadata, score in documents
-    ]
 
 
 def _last_pieces(root: Run) -> list[str]:

@@ -22,7 +22,7 @@ from integrations.langchain.tests.matrix import ListeningMonitor
 from ragmonitor import Chunk
 from ragmonitor.capture.recorder import ROOTS_WITHOUT_RETRIEVAL
 from ragmonitor_langchain import instrument, uninstrument
-from ragmonitor_langchain.translate import LangChainTranslator, keep_documents
+from ragmonitor_langchain.translate import LangChainTranslator, kept_in
 
 DOCS = [Document("The warranty lasts two years.", id="w"), Document("Our office is here.", id="o")]
 TEXTS = [each.page_content for each in DOCS]
@@ -190,7 +190,7 @@ def test_metadata_that_the_prompt_shows_is_part_of_the_chunk(monitor: Any) -> No
 def test_the_id_of_a_point_of_qdrants_is_the_chunks() -> None:
     """Its store keeps it in the metadata, and gives its documents none."""
     found = [Document(text, metadata={"_id": f"point-{n}"}) for n, text in enumerate(TEXTS)]
-    run = SimpleNamespace(outputs=keep_documents(found))
+    run = SimpleNamespace(outputs=kept_in(found))
     ids = [chunk.id for chunk in LangChainTranslator().chunks(run) or ()]  # type: ignore[arg-type]
     assert ids == ["point-0", "point-1"]
 

@@ -20,7 +20,7 @@ from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 from langchain_core.prompt_values import StringPromptValue
 
 from ragmonitor.integration import Root, Run, Usage
-from ragmonitor_langchain.translate import LangChainTranslator, LastPiece, keep, keep_documents
+from ragmonitor_langchain.translate import LangChainTranslator, LastPiece, keep, kept_in
 
 TRANSLATOR = LangChainTranslator()
 
@@ -191,7 +191,7 @@ def test_a_model_s_name(details: Any, gave: Any, named: str) -> None:
 @pytest.mark.parametrize("score", [True, "0.9", None, float("nan"), float("inf")])
 def test_a_score_is_a_number(score: Any) -> None:
     """Anything else is no score."""
-    kept = keep_documents([Document("x", metadata={"score": score})])
+    kept = kept_in([Document("x", metadata={"score": score})])
     assert [c.score for c in TRANSLATOR.chunks(_run("retriever", outputs=kept))] == [None]
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import time
 import uuid
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Literal
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
@@ -142,8 +143,8 @@ class RagMonitorLogger(CustomLogger):
         # What was retrieved stands in the call: a retrieval that took no time.
         recorder.started(retrieval, call.run_id, "retriever", "", None, call, at_ns=at_ns)
         recorder.ended(retrieval, at_ns=at_ns)
-        request = call.run_id, "request"
-        recorder.started(request, call.run_id, "model", "", call, call, at_ns=at_ns)
+        model = call.run_id, "request"
+        recorder.started(model, call.run_id, "model", "", call, call, at_ns=at_ns)
         kwargs[self.key] = call
         return call
 
@@ -166,20 +167,16 @@ class RagMonitorLogger(CustomLogger):
             reply = None if error else reply_in(response, is_cached=is_cached)
             is_streamed = kwargs.get("stream") and not (error or is_cached)
             began = kwargs.get("completion_start_time") if is_streamed else None
-            ending: dict[str, Any] = {
-                "status": "error" if error else "ok",
-                "error": error,
-                "at_ns": _nanoseconds(end_time),
-            }
-            first_ns = _nanoseconds(began) if began else 0
-            request = call.run_id, "request"
-            self._recorder.ended(request, reply, first_piece_ns=first_ns, **ending)
+            status: Literal["ok", "error"] = "error" if error else "ok"
+            at_ns, first_ns = _nanoseconds(end_time), _nanoseconds(began) if began else 0
+            end = partial(self._recorder.ended, status=status, error=error, at_ns=at_ns)
+            end((call.run_id, "request"), reply, first_piece_ns=first_ns)
             is_told = error or call.is_in_scope or (reply and reply.is_answer)
             if not (self.is_on and is_told) or (reply and reply.text == REDACTED):
                 # Its texts must not be seen, or it asked for a tool.
                 self._recorder.forget(call.run_id)
             else:
-                self._recorder.ended(call.run_id, reply, **ending)
+                end(call.run_id, reply)
 
 
 def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMonitorLogger:

@@ -36,7 +36,6 @@ from llama_index.core.llms.structured_llm import StructuredLLM
 from llama_index.core.response_synthesizers.context_only import ContextOnly
 from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index_instrumentation import get_dispatcher
-from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import current_interaction
@@ -134,19 +133,15 @@ class _Root(Note, StreamListener):
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
-    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
-        """Note that nothing more comes, or that nobody reads on."""
-        self.finish(failure, whole=whole)
-
-    def finish(
+    def end(
         self,
         failure: BaseException | None = None,
         *,
-        whole: bool = True,
+        whole: bool = False,
         outputs: Any = None,
         asked: bool = True,
     ) -> None:
-        """End the interaction; only the first call counts."""
+        """End the interaction: nothing more comes, or nobody reads on."""
         if self.finished:
             return
         self.finished = True
@@ -157,7 +152,7 @@ class _Root(Note, StreamListener):
                 if id_ != self.id:
                     self.recorder.ended(id_)
             self.streams.clear()
-            if failure is not None:
+            if failure is not None and not isinstance(failure, GeneratorExit):
                 self.recorder.failed(self.id, failure)
                 return
             self.recorder.ended(
@@ -174,7 +169,7 @@ class _Root(Note, StreamListener):
         They end in different threads, in either order; each sets its mark before it looks.
         """
         if self.returned and self.written:
-            self.finish(self.failure)
+            self.end(self.failure, whole=self.failure is None)
 
     def note_synthesized(self) -> None:
         """Note what the synthesizer was given as what the model saw.
@@ -233,10 +228,12 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             call = _Call(id_, role, bound_args.arguments, instance, tags)
             if above is not None:
                 _begin_member(call, parent_id, above, recorder)
-            elif role is _ENGINE or role is _WORKFLOW:
+            elif (
+                role is _ENGINE
+                or role is _WORKFLOW
+                or (current_interaction() is not None and role is not _WRITER)
+            ):
                 _begin_root(call, None, recorder)
-            else:
-                _begin_part(call, recorder)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             _note_loss(parent_id, error)
 
@@ -276,7 +273,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             elif note.role is _ENGINE or note.role is _WORKFLOW or note.role is _SYNTHESIS:
                 _returned(root, result)
             else:
-                root.finish(outputs=_given(run, result, recorder))
+                root.end(whole=True, outputs=_given(run, result, recorder))
         except Exception as error:  # noqa: BLE001 - the border to the host application
             _note_loss(id_, error)
 
@@ -300,7 +297,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 recorder.ended(id_)
             elif run.details is root:
                 root.note_synthesized()
-                root.finish(failure)
+                root.end(failure)
             elif run.details.role is _WRITER:
                 recorder.ended(id_)
                 root.failure = failure
@@ -320,61 +317,46 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
 
 
 def _begin_root(call: _Call, above: Run | None, recorder: Recorder) -> bool:
-    """Start an interaction; below another, only if the application chooses so."""
+    """Start an interaction, or a run that the application calls by itself: a part of a block's.
+
+    Below another run only if the application chooses so.
+    """
     id_, role, arguments, instance, tags = call
-    name = type(instance).__name__
-    query = next(iter(arguments.values()), None)
     if role is _WORKFLOW:
         tags = active_instrument_tags.get()
-        query = arguments.get("start_event")
+    kind, name, inputs = _called(role, instance, arguments)
     parent_id = None if above is None else above.id
     picked = recorder.picks(name, tags_in(tags) if tags else None, parent_id)
     if above is not None and not picked:
         return False
-    root = _Root(role=role, id=id_, recorder=recorder, tags=dict(tags) if tags else None)
-    run = recorder.started(
-        id_, parent_id, "chain", name, query, root, asked=role is _ENGINE, picked=picked
-    )
-    if above is not None and run is not above:
-        above.details.answered = True
-    return run is not None
-
-
-def _begin_part(call: _Call, recorder: Recorder) -> None:
-    """Start a run that the application calls by itself: a part of its interaction."""
-    id_, role, arguments, instance, tags = call
-    if current_interaction() is None or role is _WRITER:
-        return
-    role = _RERANKER if role is _ASKING else role
     root = _Root(
-        role=role,
+        role=_RERANKER if role is _ASKING else role,
         id=id_,
         recorder=recorder,
         tags=dict(tags) if tags else None,
         instance=instance,
+        synthesized=[arguments.get("nodes") or ()] if role is _SYNTHESIS else None,
     )
-    if role is _SYNTHESIS:
-        root.synthesized = [arguments.get("nodes") or ()]
-        query = arguments.get("query")
-        recorder.started(id_, None, "chain", type(instance).__name__, query, root, asked=True)
-    else:
-        recorder.started(id_, None, *_called(role, instance, arguments), root)
+    asked = role is _ENGINE or role is _SYNTHESIS
+    run = recorder.started(id_, parent_id, kind, name, inputs, root, asked=asked, picked=picked)
+    if above is not None and run is not above:
+        above.details.answered = True
+    return run is not None
 
 
 def _begin_member(call: _Call, parent_id: str | None, above: Run, recorder: Recorder) -> None:
     """Start a run below another one, or a step."""
     id_, role, arguments, instance, _ = call
     root, place = above.root.details, above.details.role
-    is_run = (
+    # An asynchronous stream over a model's own synchronous one is two calls to LlamaIndex, one to
+    # the model.
+    streams = root.streams and [*root.streams.items()]
+    is_inner = streams and any(llm is instance and ".astream_" in id_ for id_, llm in streams)
+    if (
         role is _RETRIEVER
         or (role is _TOOL and place is not _TOOL)
-        or (
-            role is _MODEL
-            and place is not _MODEL
-            and not (root.streams and _is_inner(root.streams, instance))
-        )
-    )
-    if is_run:
+        or (role is _MODEL and place is not _MODEL and not is_inner)
+    ):
         kind, name, inputs = _called(role, instance, arguments)
         if role is _MODEL and place is _RERANKER:
             inputs = None  # what a reranker asks shows the model that answers nothing
@@ -407,7 +389,7 @@ class EventListener(BaseEventHandler):
         """Return the name that LlamaIndex shows."""
         return "RagMonitorEventListener"
 
-    def handle(self, event: BaseEvent, **kwargs: Any) -> None:  # noqa: ARG002
+    def handle(self, event: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Note one event."""
         kind, recorder = type(event), _listening.recorder
         if kind not in _READ or recorder is None:
@@ -420,11 +402,22 @@ class EventListener(BaseEventHandler):
                 return
             if kind is StreamChatDeltaReceivedEvent:
                 if run.details.role is _WRITER:
-                    recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
+                    recorder.piece(root.id, event.delta)
             # A subclass tells of a call within its own by its base's event alone.
             elif (id_ := str(run.id if run.details.role is _MODEL else span_id)) in root.streams:
                 del root.streams[id_]
-                _hear_end(root, id_, event)
+                failure = event.exception if isinstance(event, ExceptionEvent) else None
+                reply = None if failure is not None else note_reply(event.response)
+                if id_ == root.id:
+                    root.end(failure, whole=failure is None, outputs=reply)
+                elif failure is None or isinstance(failure, GeneratorExit):
+                    # Whoever reads a model's stream may stop when it has enough; whether the answer
+                    # is whole, the root knows.
+                    recorder.ended(id_, reply)
+                else:
+                    recorder.failed(id_, failure)
+                if root.result is not None and not root.streams:
+                    root.end(failure, whole=failure is None)  # a workflow's, as its stream
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -432,30 +425,6 @@ class EventListener(BaseEventHandler):
 _READ = frozenset(
     {LLMChatEndEvent, LLMCompletionEndEvent, ExceptionEvent, StreamChatDeltaReceivedEvent}
 )
-
-
-def _hear_end(root: _Root, span_id: str, event: Any) -> None:
-    failure = event.exception if isinstance(event, ExceptionEvent) else None
-    reply = None if failure is not None else note_reply(event.response)
-    if span_id == root.id:
-        root.finish(failure, outputs=reply)
-    elif failure is None or isinstance(failure, GeneratorExit):
-        # Whoever reads a model's stream may stop when it has enough; whether the answer is whole,
-        # the root knows.
-        root.recorder.ended(span_id, reply)
-    else:
-        root.recorder.failed(span_id, failure)
-    if root.result is not None and not root.streams:  # a workflow's, which ends with its stream
-        root.finish(failure)
-
-
-def _is_inner(streams: Mapping[str, Any], instance: Any) -> bool:
-    """Return whether this call belongs to a stream of the same model that is being read.
-
-    An asynchronous stream over a model's own synchronous one: two calls to LlamaIndex, one to the
-    model.
-    """
-    return any(model is instance and ".astream_" in id_ for id_, model in [*streams.items()])
 
 
 def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[RunKind, str, Any]:
@@ -467,6 +436,10 @@ def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[Ru
         with contextlib.suppress(Exception):  # a tool of the application's own may not say
             name = instance.metadata.name or name
         return "tool", name, note_tool_query(arguments)
+    if role is _WORKFLOW:
+        return "chain", name, arguments.get("start_event")
+    if role is _SYNTHESIS:
+        return "chain", name, arguments.get("query")
     query = next(iter(arguments.values()), None)
     return ("retriever" if role is _RETRIEVER else "chain"), name, query
 
@@ -516,13 +489,15 @@ def _returned(root: _Root, result: Any) -> None:
     """Note the result of a root's call: the answer, or a stream that is yet to be read."""
     if root.role is _WORKFLOW:
         if result is None:  # a run that its user cancelled; every other one gives a `StopEvent`
-            root.finish(asyncio.CancelledError())
+            root.end(asyncio.CancelledError())
             return
         result = note_stop_event(result)
-        if root.streams and (stream := _stream_in(result)) is not None:
+        values = result.values() if type(result) is dict else (result,)
+        stream = next((each for each in values if type(each) in _GENERATORS), None)
+        if root.streams and stream is not None:
             # Read after the workflow has ended: its model's end, or that nobody reads it, is the
             # answer's.
-            root.result = weakref.ref(stream, lambda _: root.finish(whole=False))
+            root.result = weakref.ref(stream, lambda _: root.end())
             return
     sources = note_sources(result)
     if sources:
@@ -534,26 +509,17 @@ def _returned(root: _Root, result: Any) -> None:
         if result.response_txt is None:
             result.response_gen = read_stream(result.response_gen, root)
         else:
-            root.finish(outputs=result.response_txt)
+            root.end(whole=True, outputs=result.response_txt)
     elif not isinstance(result, StreamingAgentChatResponse):
         answer = note_answer(result)
-        root.finish(outputs=answer, asked=bool(answer) and root.asks)
+        root.end(whole=True, outputs=answer, asked=bool(answer) and root.asks)
     else:
         root.returned = True
-        if (
-            root.written
-            or result.write_response_to_history_thread is not None
-            or result.awrite_response_to_history_task is not None
-        ):
-            root.finish_chat()
-        else:
-            root.finish(outputs=result.response)  # LlamaIndex's own engines drain each stream
-
-
-def _stream_in(result: Any) -> Any:
-    """Return the generator that a workflow has returned, perhaps in a dict; None: there is none."""
-    values = result.values() if type(result) is dict else (result,)
-    return next((value for value in values if type(value) in _GENERATORS), None)
+        writers = result.write_response_to_history_thread, result.awrite_response_to_history_task
+        if not root.written and writers == (None, None):
+            # LlamaIndex's own engines drain each of their streams.
+            root.end(whole=True, outputs=result.response)
+        root.finish_chat()
 
 
 class _Listening:

@@ -28,6 +28,7 @@ from workflows.events import Event, StopEvent
 from ragmonitor import Chunk
 from ragmonitor.integration import (
     ANSWER_KEYS,
+    KeptDocuments,
     Message,
     Run,
     Usage,
@@ -41,12 +42,6 @@ from ragmonitor.integration import (
     usage_of,
 )
 from ragmonitor_llama_index.roles import Role
-
-NotedNode = tuple[str, str | None, Any, dict[str, Any]]
-"""Id, text, score and metadata of a node; None as text: its content is no text."""
-
-NotedNodes = tuple[NotedNode, ...]
-"""In the nodes' order."""
 
 
 class NotedReply(NamedTuple):
@@ -72,13 +67,13 @@ class Note:
     """Whether an engine in this tool is an interaction of its own, whose answer is no retrieval."""
     tags: Mapping[str, Any] | None = None
     """A root's."""
-    shown: NotedNodes | None = None
+    shown: KeptDocuments | None = None
     """The nodes that a root's model was shown; None if the result does not name them."""
 
 
-def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
+def note_nodes(nodes: Iterable[Any]) -> KeptDocuments:
     """Return a copy of nodes: the application may rerank, cut or annotate them later."""
-    noted: list[NotedNode] = []
+    noted = KeptDocuments()
     for item in nodes:
         if type(item) is NodeWithScore:
             # Pydantic's attributes cost several times a dict's items, and there are many of them.
@@ -86,7 +81,7 @@ def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
             node, score = fields["node"], fields["score"]
             if type(node) is TextNode:
                 fields = node.__dict__
-                noted.append((fields["id_"], fields["text"], score, dict(fields["metadata"])))
+                noted.append((fields["id_"], fields["text"], dict(fields["metadata"]), score))
                 continue
         else:
             node, score = (
@@ -94,11 +89,11 @@ def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
             )
         # Nodes may be of the application's own classes: one that cannot be read costs no other.
         try:
-            noted.append(_note_node(node, score))
+            noted.append((node.id_, _text_of(node), dict(node.metadata), score))
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
-            noted.append(("", None, score, {}))
-    return tuple(noted)
+            noted.append(("", None, {}, score))
+    return noted
 
 
 _MEDIA = (
@@ -107,32 +102,27 @@ _MEDIA = (
 )
 
 
-def _note_node(node: Any, score: Any) -> NotedNode:
+def _text_of(node: Any) -> str | None:
     text: str | None = (
         node.text
         if type(node).get_content is TextNode.get_content
         else node.get_content(metadata_mode=MetadataMode.NONE)
     )
-    if not text and any(getattr(node, name, None) is not None for name in _MEDIA):
-        text = None
-    return node.id_, text, score, dict(node.metadata)
+    is_media = not text and any(getattr(node, name, None) is not None for name in _MEDIA)
+    return None if is_media else text
 
 
 def note_prompt(arguments: Mapping[str, Any]) -> Any:
     """Return what a model was asked: a text, or a copy of the list of messages."""
-    for name, asked in arguments.items():  # the first
-        if isinstance(asked, str):
-            return asked
-        # LlamaIndex's decorators hide a completion model's own parameters behind these two.
-        prompt = asked
-        if name == "args":
-            prompt = asked[0] if asked else None
-        elif name == "kwargs":
-            prompt = asked.get("messages", asked.get("prompt"))
-        if isinstance(prompt, str):
-            return prompt
-        return (*prompt,) if isinstance(prompt, (list, tuple)) else None
-    return None
+    name, asked = next(iter(arguments.items()), ("", None))
+    # LlamaIndex's decorators hide a completion model's own parameters behind these two.
+    if name == "args" and isinstance(asked, tuple):
+        asked = asked[0] if asked else None
+    elif name == "kwargs" and isinstance(asked, dict):
+        asked = asked.get("messages", asked.get("prompt"))
+    if isinstance(asked, (list, tuple)):
+        return (*asked,)
+    return asked if isinstance(asked, str) else None
 
 
 def note_stop_event(event: Any) -> Any:
@@ -233,7 +223,7 @@ class LlamaIndexTranslator:
         """Return what a retriever or a tool gave, in order."""
         if isinstance(run.outputs, str):  # of a retrieval tool
             return (Chunk(text=run.outputs),) if run.kind == "tool" and run.outputs else ()
-        return _chunks(run.outputs) if run.kind in ("retriever", "tool") and run.outputs else ()
+        return run.outputs.chunks() if isinstance(run.outputs, KeptDocuments) else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the model saw: after reranking, as the result names them."""
@@ -241,11 +231,11 @@ class LlamaIndexTranslator:
         if note is None or note.shown is None:
             return None
         # Each once: engines that ask others name what several of them found several times.
-        named: dict[tuple[str, str | None], NotedNode] = {}
+        named: dict[Any, Any] = {}
         for node in note.shown:
-            if not _is_of_the_model(node):
-                named.setdefault((node[0], node[1]), node)
-        return _chunks(named.values())
+            if not _is_of_the_model(*node):
+                named.setdefault(node[:2], node)
+        return KeptDocuments(named.values()).chunks()
 
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
@@ -272,35 +262,28 @@ class LlamaIndexTranslator:
         llm = None if run.details is None else run.details.instance
         if llm is None:
             return "", ""
-        provider = ""
-        for kind in type(llm).__mro__:
-            head, _, tail = kind.__module__.partition("llama_index.llms.")
-            if not head and tail:
-                provider = tail.partition(".")[0]
-                break
+        modules = (kind.__module__.partition("llama_index.llms.") for kind in type(llm).__mro__)
+        package = next((tail for head, _, tail in modules if not head and tail), "")
         try:
             name = llm.metadata.model_name
         except Exception:  # noqa: BLE001 - a model of the application's own may not say
             name = ""
-        return provider, name if name != "unknown" else ""
+        return package.partition(".")[0], name if name != "unknown" else ""
 
     def usage(self, run: Run) -> Usage:
         """Return the tokens that the provider counted, wherever it wrote them."""
         reply = run.outputs
         if not isinstance(reply, NotedReply):
             return Usage()
-        for place in (
+        places = (
             member_in(reply.raw, "usage"),
             member_in(reply.raw, "usage_metadata"),
             member_in(member_in(reply.raw, "meta"), "tokens"),  # Cohere
             reply.extra,
             member_in(reply.extra, "usage"),
             reply.raw,
-        ):
-            usage = usage_of(place)
-            if usage != Usage():
-                return usage
-        return Usage()
+        )
+        return next((each for each in map(usage_of, places) if each != Usage()), Usage())
 
     def finish_reason(self, run: Run) -> str:
         """Return why the model stopped, wherever the provider wrote it."""
@@ -318,32 +301,22 @@ class LlamaIndexTranslator:
         labels = labels_of(tags, tags_in(tags))
         noted = [note.shown] + [run.outputs for run in root.root.members if run.has_retrieved]
         labels["capture_incomplete"] = any(
-            text is None for each in noted if isinstance(each, tuple) for _, text, *_ in each
+            text is None
+            for each in noted
+            if isinstance(each, KeptDocuments)
+            for _, text, *_ in each
         )
         return labels
 
 
-def _is_of_the_model(noted: NotedNode) -> bool:
+def _is_of_the_model(_id: Any, text: str | None, metadata: Any, score: Any) -> bool:
     """Return whether an engine made this node of a question that it asked another, and its answer.
 
     `SubQuestionQueryEngine` and `MultiStepQueryEngine` put these before the nodes that were found:
     models' words, and nothing that was retrieved.
     """
-    _, text, score, metadata = noted
     if text is None or score is not None or metadata:
         return False
     return (text.startswith("Sub question: ") and "\nResponse: " in text) or (
         text.startswith("\nQuestion: ") and "\nAnswer: " in text
-    )
-
-
-def _chunks(nodes: Iterable[NotedNode]) -> tuple[Chunk, ...]:
-    return tuple(
-        Chunk(
-            text=text or "",
-            id=str(node_id),
-            score=score,
-            metadata=metadata,
-        )
-        for node_id, text, score, metadata in nodes
     )

@@ -14,9 +14,9 @@ from typing import Any, cast
 from opentelemetry.trace import format_trace_id
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS
 from ragmonitor.capture.span_readers.spans import SpanRecord
 from ragmonitor.capture.span_readers.steps import Step
@@ -56,26 +56,25 @@ class FinishedTree(FinishedRuns):
         self.root = root
         self.steps = steps
         by_id = {step.span.span_id: step for step in steps}
-        own = by_id.get(root.span_id)
+        first = steps[0]
+        own = by_id.get(root.span_id) or Step(
+            span=root, dialect=first.dialect, role="chain", name=root.name, labels=first.labels
+        )
         run_id = format_trace_id(root.context.trace_id) + root.span_id
-        run = Root(run_id, None, "chain", root.name if own is None else own.name, own)
+        run = Root(run_id, None, "chain", own.name, own)
         # Times and ids are set after the fact: a run notes its own when it is made.
         run.caller, run.target = root.parent, root.context
         run.started_ns = root.started_ns
         run.status, run.error = _ending(root)
         self._steps = _StepTranslator(self, run)
         super().__init__(run, self._steps)
-        says = (s.span.span_id for s in steps if s.role == "retriever" and s.documents is not None)
-        wrappers = Ancestry(parents).enclosing(says)
-        """Of a retriever that says nothing, the one in it that does is the retrieval."""
         runs: dict[str, Run] = {root.span_id: run}
         for span_id in parents:  # from the outside in
             step = by_id.get(span_id)
             if step is None or step is own:
                 continue
             above = runs[span_id] = runs.get(parents[span_id], run)
-            is_wrapper = step.role == "retriever" and step.documents is None and span_id in wrappers
-            if step.role in ("model", "retriever", "tool") and not is_wrapper:
+            if step.role in ("model", "retriever", "tool"):
                 runs[span_id] = _run(step, above, is_retrieval_tool)
             elif step.role == "chain" and above is run:
                 self._steps.outer_chains.append(step)
@@ -108,24 +107,26 @@ class FinishedTree(FinishedRuns):
         LangChain ends a root after its model, so that one which had not ended was cut short.
         """
         span, read, models = self.root, self._steps, self.models
-        late = models if read.streams else []
-        root.ended_ns = max(
-            [span.ended_ns]
-            + [run.ended_ns for run in late]
-            + [step.span.ended_ns for step in self.steps if not span.ended_ns]
-        )
-        for run in models:
-            if not read.streams and read.is_late(run):
+        spare_ns = _SPARE_NS if span.scope.startswith(_JAVASCRIPT) else 0
+        late = [run for run in models if 0 < span.ended_ns < run.ended_ns - spare_ns]
+        ends = [span.ended_ns]
+        if is_langchain := FRAMEWORKS.get(span.scope) == "langchain":
+            for run in late:
                 run.status = "partial"
+        else:
+            read.is_streamed = bool(late)
+            ends += [run.ended_ns for run in models]
+        if not span.ended_ns:
+            ends += [step.span.ended_ns for step in self.steps]
+        root.ended_ns = max(ends)
         root.is_cut_short = root.status == "ok" and self.is_cut_short()
         says_nothing = not any(read.answer(run) or run.error for run in [root, *models])
         # OpenLLMetry ends a closed stream of LangChain without a word.
-        is_closed = not read.streams and says_nothing and any(read.prompt(run) for run in models)
+        is_closed = is_langchain and says_nothing and any(read.prompt(run) for run in models)
         if root.is_cut_short or (root.status == "ok" and is_closed):
             root.status = "partial"
         # An engine answers in its own words where nothing was found, and no model is asked.
-        is_engine = root.inputs is not None and root.inputs.is_engine
-        root.asked = is_engine and bool(read.answer(root) or not models)
+        root.asked = root.inputs.is_engine and bool(read.answer(root) or not models)
 
 
 def _run(step: Step, above: Run, is_retrieval_tool: Callable[[str], bool]) -> Run:
@@ -146,6 +147,10 @@ def _run(step: Step, above: Run, is_retrieval_tool: Callable[[str], bool]) -> Ru
     return run
 
 
+def _step(run: Run) -> Step:
+    return cast("Step", run.inputs)
+
+
 class _StepTranslator(Translator):
     """Reads the runs of one tree: every run's `inputs` is its step.
 
@@ -155,24 +160,24 @@ class _StepTranslator(Translator):
     def __init__(self, tree: FinishedTree, root: Root) -> None:
         self._tree = tree
         self._root = root
-        self.framework = (root.inputs or tree.steps[0]).dialect
-        self.streams = FRAMEWORKS.get(tree.root.scope) != "langchain"
-        """A root may end before the stream that it returned does."""
+        self.framework = _step(root).dialect
+        self.is_streamed = False
+        """The root ended before the stream that it returned."""
         self.outer_chains: list[Step] = []
         """Those of no model, retriever or tool, from the outside in."""
 
     def query(self, run: Run) -> str:
-        question: str = run.inputs.query if run.inputs is not None else ""
+        question = _step(run).query
         if question or run is not self._root:
             return question
         # A graph's span of OpenLLMetry says nothing, the one in it does; a workflow's of GenAI
         # neither, and its model's prompt names the question apart.
         models = self._tree.models
         said = [step.query for step in self.outer_chains]
-        said += [model.inputs.variable for model in models]
+        said += [_step(model).variable for model in models]
         # An agent asks its model before it searches, and nothing stands beside the question then.
         first = min((run.started_ns for run in self._retrievers), default=0)
-        before = next((m.inputs.prompt for m in models if m.started_ns < first), ())
+        before = next((_step(m).prompt for m in models if m.started_ns < first), ())
         said += [m.text for m in reversed(before) if m.role == "user"]
         return next(filter(None, said), "")
 
@@ -195,35 +200,25 @@ class _StepTranslator(Translator):
         return left[-1] if seen is None else seen
 
     def prompt(self, run: Run) -> Sequence[Message]:
-        prompt: Sequence[Message] = run.inputs.prompt
-        return prompt
+        return _step(run).prompt
 
     def answer(self, run: Run) -> str:
-        text: str = "" if run.inputs is None else run.inputs.answer
+        text = _step(run).answer
         if run.kind == "model":
             return text
         # A stream, of which the root saw the beginning at most, is its models'.
-        is_stream = self.streams and any(map(self.is_late, self._tree.models))
-        return "" if is_stream or is_repr(text) else text
-
-    def is_late(self, model: Run) -> bool:
-        """Return whether a model ended after the root."""
-        root_ns = self._tree.root.ended_ns
-        spare_ns = _SPARE_NS if self._tree.root.scope.startswith(_JAVASCRIPT) else 0
-        return bool(root_ns) and model.ended_ns > root_ns + spare_ns
+        return "" if self.is_streamed or is_repr(text) else text
 
     def model(self, run: Run) -> tuple[str, str]:
-        return run.inputs.provider, run.inputs.model
+        return _step(run).provider, _step(run).model
 
     def usage(self, run: Run) -> Usage:
-        usage: Usage = run.inputs.usage
-        return usage
+        return _step(run).usage
 
     def labels(self, root: Run) -> dict[str, Any]:
-        steps = [root.inputs or self._tree.steps[0], *(run.inputs for run in root.root.members)]
+        steps = map(_step, (root, *self._root.members))
         sessions = (step.labels.get("session_id") for step in steps)
-        own: dict[str, Any] = steps[0].labels
-        return own | {
+        return _step(root).labels | {
             "session_id": next(filter(None, sessions), ""),
             "capture_incomplete": self._root.status == "ok" and self._is_incomplete(),
         }
@@ -244,12 +239,12 @@ class _StepTranslator(Translator):
 
     def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents; GenAI's ids and scores with the text a prompt names."""
-        found: Documents = run.inputs.documents
+        found = _step(run).documents
         if not found or any(chunk.text for chunk in found):
             return found
         text = "" if run.details is None else run.details.answer
         if not text and sum(not each.inside_retriever for each in self._retrievers) == 1:
-            contexts = (model.inputs.context for model in reversed(self._tree.models))
+            contexts = (_step(model).context for model in reversed(self._tree.models))
             text = next(filter(None, contexts), "")
         pieces = [piece for piece in text.split("\n\n") if piece.strip()]
         if len(pieces) == len(found):
@@ -268,10 +263,10 @@ def _ending(span: SpanRecord) -> tuple[Status, str]:
         return "partial", ""
     if not span.has_failed:
         return "ok", ""
-    kind, message = span.exception
-    if not kind:
-        kind = span.text("error.type").rpartition(".")[2]
-        message = span.status_text
+    kind = span.text("exception.type", "error.type").rpartition(".")[2]
+    message = span.status_text
+    if "exception.type" in span.attributes:
+        message = span.text("exception.message")[:MAX_ERROR_CHARACTERS]
     if not kind and (described := _REPR_OF_ERROR.match(span.status_text)):
         kind, message = described[1], span.status_text.partition("\n")[0]
     if kind == "GeneratorExit" or span.status_text == _ABANDONED:

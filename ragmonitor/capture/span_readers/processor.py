@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry import context as otel
 from opentelemetry.sdk.trace import SpanProcessor
 
-from ragmonitor.capture.plain import current_interaction
+from ragmonitor.capture.plain import current_of
 from ragmonitor.capture.probe_mark import current_mark
 from ragmonitor.capture.recorder import oldest_of, tool_matcher
 from ragmonitor.capture.span_readers.dialects import follows
@@ -121,7 +121,7 @@ class InteractionSpanProcessor(SpanProcessor):
                 self._closed
                 or (scope is not None and scope.name == SCOPE)
                 or (current and otel.get_value(_SUPPRESSED, current))
-                or current_interaction(self._hand_over) is not None
+                or current_of(self._hand_over) is not None
             ):
                 return
             if current_mark(parent_context if parent_context is not None else current):

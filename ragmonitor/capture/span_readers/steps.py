@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ragmonitor.capture.coercion import chunk_in, parsed, usage_of
+from ragmonitor.capture.coercion import parsed, usage_of
 from ragmonitor.capture.conversations import calls_tools, content_text
 from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.span_readers import texts
 from ragmonitor.capture.span_readers.dialects import LLAMA_INDEX, dialect_of
-from ragmonitor.capture.span_readers.spans import REDACTED, SpanRecord
+from ragmonitor.capture.span_readers.spans import REDACTED, SpanRecord, numbered, under
 from ragmonitor.capture.span_readers.texts import Documents
 from ragmonitor.records import Message, Usage
 from ragmonitor.runtime.guard import record_error
@@ -69,7 +69,6 @@ _OI_LLAMA_INDEX: Final = ".llama_index"
 _ENGINE: Final = lazy_pattern(r"\.(a?query|a?chat|a?stream_chat)$")
 _NO_CALL: Final = lazy_pattern(r"\.(write_response_to_history|_\w+)$")
 """Called LLM in LlamaIndex's traces: a stream's way into the memory, preparations of a call."""
-_CONTENT: Final = lazy_pattern(r"contents\.(\d{1,9})\.message_content\.text")
 
 _NAMES: Final = (
     f"{_ENTITY}name",
@@ -169,7 +168,8 @@ def begins_anew(span: SpanRecord) -> bool:
     A span above it that is LlamaIndex's too has failed, or streamed: version 0.62 neither ends such
     a span nor detaches its context, so whatever the application asks next seems to be inside it.
     """
-    return span.scope == LLAMA_INDEX and span.text(_KIND) == "workflow" and _role(span) == "chain"
+    step = step_of(span) if span.scope == LLAMA_INDEX else None
+    return step is not None and step.role == "chain" and span.text(_KIND) == "workflow"
 
 
 def _role(span: SpanRecord) -> Role:
@@ -192,17 +192,16 @@ def _task(span: SpanRecord) -> Role:
     if names.GENAI_OUTPUT_MESSAGES in span.attributes:
         return "model"
     given, gave = _dumped(span, "input"), _dumped(span, "output")
-    if isinstance(gave, Mapping) and "tool_name" in gave and "raw_output" in gave:
+    asked = given.keys() if isinstance(given, Mapping) else set()
+    told = gave.keys() if isinstance(gave, Mapping) else set()
+    if {"tool_name", "raw_output"} <= told:
         return "tool"
-    if isinstance(given, Mapping) and isinstance(gave, list):
-        if "nodes" in given:
-            return "reranker"
-        if "query_bundle" in given or "str_or_query_bundle" in given:
-            return "retriever"
-    if isinstance(given, Mapping) and isinstance(gave, Mapping) and "raw" in gave:
-        asked = not {"args", "messages", "prompt"}.isdisjoint(given)
-        if asked and ("text" in gave or "message" in gave):
-            return "model"
+    if isinstance(gave, list) and "nodes" in asked:
+        return "reranker"
+    if isinstance(gave, list) and asked & {"query_bundle", "str_or_query_bundle"}:
+        return "retriever"
+    if "raw" in told and told & {"text", "message"} and asked & {"args", "messages", "prompt"}:
+        return "model"
     return "retriever" if "Retriever" in _name(span) and span.has_failed else "chain"
 
 
@@ -221,12 +220,17 @@ def fill(step: Step) -> None:
     asked, said = _messages(span, "input"), _messages(span, "output")
     variables = {
         name: value
-        for name, value in span.under(_VARIABLE).items()
+        for name, value in under(span.attributes, _VARIABLE).items()
         if isinstance(value, str) and not span.is_cut(value)
     }
     step.name = _name(span)
     step.variable = next((text for each in _QUESTION if (text := variables.get(each, ""))), "")
-    step.query = _query(span, given, gave) or step.variable or _asked_last(asked)
+    step.query = _query(span, given, gave) or step.variable
+    if not step.query:
+        text = next((m.text for m in reversed(asked) if m.role == "user"), "")
+        # Of a workflow of GenAI's, what it was given is dumped into one message.
+        value = parsed(text)
+        step.query = text if isinstance(value, str) else texts.question(value)
     step.labels = _labels(span, given)
     is_named = names.GENAI_OPERATION_NAME in span.attributes
     step.is_store = names.GENAI_RETRIEVAL_DOCUMENTS in span.attributes and not is_named
@@ -276,13 +280,6 @@ def _query(span: SpanRecord, given: Any, gave: Any) -> str:
     return texts.question(gave.get("kwargs")) or texts.question(gave.get("outputs"))
 
 
-def _asked_last(asked: tuple[Message, ...]) -> str:
-    text = next((m.text for m in reversed(asked) if m.role == "user"), "")
-    # Of a workflow of GenAI's, what it was given is dumped into one message.
-    value = parsed(text)
-    return text if isinstance(value, str) else texts.question(value)
-
-
 def _answer(step: Step, gave: Any, said: tuple[Message, ...]) -> str:
     span, role = step.span, step.role
     text = next((m.text for m in reversed(said) if m.role not in ("tool", "system")), "")
@@ -321,17 +318,14 @@ def _documents(step: Step, gave: Any) -> Documents:
     if found is not None or names.OI_SPAN_KIND not in span.attributes:
         return found
     prefix = "retrieval.documents." if step.role == "retriever" else "reranker.output_documents."
-    listed = span.numbered(prefix, ".document.")
+    listed = [
+        {**fields, "metadata": parsed(str(fields.get("metadata", "")))}
+        for fields in numbered(span.attributes, prefix, ".document.")
+    ]
     if not listed:
         # A list of documents that is not said tells nothing; a reranker then has left none.
         return None if step.role == "retriever" else ()
-    chunks = [
-        chunk_in({**fields, "metadata": parsed(str(fields.get("metadata", "")))})
-        for fields in listed
-        if fields.get("content") != REDACTED
-    ]
-    told = tuple(chunk for chunk in chunks if chunk is not None)
-    return told if len(told) == len(listed) and span.is_whole else None
+    return texts.documents(listed) if span.is_whole else None
 
 
 def _prompt(span: SpanRecord, asked: tuple[Message, ...], given: Any) -> tuple[Message, ...]:
@@ -358,7 +352,7 @@ def _labels(span: SpanRecord, given: Any) -> dict[str, Any]:
     tags = span.attributes.get(names.OI_TAGS)
     if tags is None and isinstance(given, Mapping) and "inputs" in given:
         tags = given.get("tags")
-    labels = labels_of({**metadata, **span.under(_PROPERTY)}, tags)
+    labels = labels_of({**metadata, **under(span.attributes, _PROPERTY)}, tags)
     own, talk = span.text(names.OI_SESSION_ID), span.text(names.GENAI_CONVERSATION_ID)
     labels["session_id"] = own or labels["session_id"] or talk
     labels["user_id"] = span.text(names.OI_USER_ID) or labels["user_id"]
@@ -374,18 +368,12 @@ def _messages(span: SpanRecord, side: Side) -> tuple[Message, ...]:
         return texts.messages(span.parsed(attribute))
     listed = [
         {"role": fields.get("role", "user"), "content": texts.parts_in(content)}
-        for fields in span.numbered(prefixes[0])
+        for fields in numbered(span.attributes, prefixes[0])
         if isinstance(content := fields.get("content"), str)
     ]
-    for fields in span.numbered(prefixes[1], ".message."):
-        role = fields.get("role")
-        pieces = {-1: fields.get("content")}
-        for name, value in fields.items():
-            # In any order; of a model that reasons, one part is its reasoning.
-            part = _CONTENT.fullmatch(name)
-            kind = part and fields.get(f"contents.{part[1]}.message_content.type")
-            if part is not None and kind != "reasoning":
-                pieces[int(part[1])] = value
-        content = [p for _, p in sorted(pieces.items()) if isinstance(p, str) and p != REDACTED]
-        listed.append({"role": role if isinstance(role, str) else "user", "content": content})
+    for fields in numbered(span.attributes, prefixes[1], ".message."):
+        # One content, or parts, of which one is its reasoning where a model reasons.
+        parts = numbered(fields, "contents.", ".message_content.")
+        content = [fields.get("content"), *parts]
+        listed.append({"role": fields.get("role", "user"), "content": content})
     return texts.messages(listed)

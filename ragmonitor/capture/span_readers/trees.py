@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ragmonitor.capture.span_readers.ancestry import Ancestry
 from ragmonitor.capture.span_readers.dialects import FRAMEWORKS, LLAMA_INDEX, follows
 from ragmonitor.capture.span_readers.finished import FinishedTree
 from ragmonitor.capture.span_readers.spans import SpanRecord
@@ -15,6 +14,52 @@ from ragmonitor.records import Usage
 
 _MERGED = ("prompt", "context", "variable", "answer", "provider", "model", "usage")
 """What a span of a model call may lack, and another one of the same call may have."""
+
+
+class Ancestry:
+    """Answers from parent ids. Its sums over a trace are linear in the trace's spans."""
+
+    def __init__(self, parents: Mapping[str, str]) -> None:
+        """Take the parents of the spans.
+
+        Args:
+            parents: By a span's id, that of its parent; empty: it has none.
+        """
+        self._parents = parents
+        self.children: dict[str, list[str]] = {}
+        """By a span's id, those of the spans whose parent it is."""
+        for span_id, above in parents.items():
+            self.children.setdefault(above, []).append(span_id)
+        self.order = [span_id for span_id, above in parents.items() if above not in parents]
+        """The ids from the outside in; spans that enclose themselves are left out."""
+        for span_id in self.order:
+            self.order += self.children.get(span_id, ())
+
+    def above(self, span_id: str) -> Iterator[str]:
+        """Yield the ids of what encloses a span in this process, from the inside out."""
+        seen = {span_id}
+        above = self._parents.get(span_id, "")
+        while above and above not in seen:
+            seen.add(above)
+            yield above
+            above = self._parents.get(above, "")
+
+    def enclosing(self, span_ids: Iterable[str]) -> set[str]:
+        """Return the ids of all that encloses any of these."""
+        found = {self._parents.get(span_id, "") for span_id in span_ids}
+        for span_id in reversed(self.order):
+            if span_id in found:
+                found.add(self._parents[span_id])
+        return found
+
+    def below(self, others: Collection[str]) -> set[str]:
+        """Return the ids of all that any of these encloses."""
+        found: set[str] = set()
+        for span_id in self.order:
+            above = self._parents[span_id]
+            if above in others or above in found:
+                found.add(span_id)
+        return found
 
 
 class JoinedTrace:
@@ -130,7 +175,8 @@ def _merged(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
     A framework's instrumentation and a client's both report them, and each may lack what the other
     has. The client's span is below the framework's, or beside it: instrumentations of frameworks
     do not always make their spans the current ones. Of model calls the innermost stands for the
-    call, and what encloses several is a step of its own kind.
+    call, and what encloses several is a step of its own kind. So is a retriever that says nothing,
+    and encloses one that does.
     """
     of_frameworks = [step for step in steps if step.span.scope in FRAMEWORKS]
     if any(step.role == "retriever" and not step.is_store for step in of_frameworks):
@@ -148,10 +194,13 @@ def _merged(steps: list[Step], parents: Mapping[str, str]) -> list[Step]:
         if outer:
             outer_of[span_id] = outer
     inner = Counter(outer_of.values())
+    searches = {step.span.span_id: step for step in steps if step.role == "retriever"}
+    says = {span_id for span_id, step in searches.items() if step.documents is not None}
+    within = inner.keys() | (ancestry.enclosing(says) & searches.keys() - says)
     merged = []
     for step in steps:
         span_id = step.span.span_id
-        one = replace(step, role="other") if span_id in inner else step
+        one = replace(step, role="other") if span_id in within else step
         outer = "" if span_id in inner else outer_of.get(span_id, "")
         while inner[outer] == 1:
             missing = (name for name in _MERGED if getattr(one, name) in ((), "", Usage()))

@@ -7,12 +7,27 @@ import hmac
 import ipaddress
 from email.message import Message
 from http.cookies import CookieError, SimpleCookie
-from typing import Final, Literal
+from typing import Final
 
 from pydantic import SecretStr
 
-Refusal = Literal["host", "token"]
-"""`host`: the `Host` header has another name than loopback's; `token`: it is missing or wrong."""
+from ragmonitor.export.server import Reply
+
+ANOTHER_NAME: Final = Reply(
+    status=403,
+    body=(
+        "This page is for this machine only: open it as http://localhost or http://127.0.0.1.\n"
+        "此页面仅限本机访问：请用 http://localhost 或 http://127.0.0.1 打开。\n"
+    ).encode(),
+)
+NO_TOKEN: Final = Reply(
+    status=401,
+    body=(
+        "A token is needed: open /?token=... once, or send 'Authorization: Bearer ...'.\n"
+        "需要令牌：请先打开一次 /?token=...，或发送 'Authorization: Bearer ...'。\n"
+    ).encode(),
+    headers=(("WWW-Authenticate", "Bearer"),),
+)
 
 _COOKIE_OF: Final = b"ragmonitor view"
 
@@ -45,18 +60,18 @@ class Access:
         # Not the token itself: a stolen cookie is no bearer token.
         self._cookie_value = digest[8:]
 
-    def refusal(self, headers: Message) -> Refusal | None:
-        """Return why a request is refused; None: it is not.
+    def refusal(self, headers: Message) -> Reply | None:
+        """Return what a request is refused with; None: it is not.
 
         Args:
             headers: Of the request.
         """
         if self._token is None:
-            return None if is_loopback(_host(headers.get("Host", ""))) else "host"
+            return None if is_loopback(_host(headers.get("Host", ""))) else ANOTHER_NAME
         scheme, _, value = headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.is_token(value.strip()):
             return None
-        return None if self._has_cookie(headers.get("Cookie", "")) else "token"
+        return None if self._has_cookie(headers.get("Cookie", "")) else NO_TOKEN
 
     def is_token(self, given: str) -> bool:
         """Return whether this is the token, in a time that does not depend on how much of it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from email.message import Message
 from functools import cache
 from importlib import resources
@@ -13,7 +14,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from ragmonitor.export.content import package_version
 from ragmonitor.export.server import Reply, json_reply
-from ragmonitor.export.view.access import Access, Refusal
+from ragmonitor.export.view.access import NO_TOKEN, Access
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import History
 from ragmonitor.export.view.numbers import shown
@@ -50,22 +51,6 @@ SAFE_HEADERS: Final = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
 )
-_REFUSALS: Final[Mapping[Refusal, tuple[int, str]]] = {
-    "host": (
-        403,
-        (
-            "This page is for this machine only: open it as http://localhost or http://127.0.0.1.\n"
-            "此页面仅限本机访问：请用 http://localhost 或 http://127.0.0.1 打开。\n"
-        ),
-    ),
-    "token": (
-        401,
-        (
-            "A token is needed: open /?token=... once, or send 'Authorization: Bearer ...'.\n"
-            "需要令牌：请先打开一次 /?token=...，或发送 'Authorization: Bearer ...'。\n"
-        ),
-    ),
-}
 # A page that goes on by itself, and no redirect: after a link in a chat, the browser would not send
 # a cookie that is for the same site only.
 _LET_IN: Final = (
@@ -135,7 +120,6 @@ class View(Exporter):
         self._answers = Answers(content=self._content, lower_is_better=lower_is_better)
         self._history = History()
         self._snapshot = Snapshot()
-        self._shown = shown(self._snapshot, judge=self._judge)
 
     # --- from the worker ------------------------------------------------------------------------
 
@@ -174,15 +158,13 @@ class View(Exporter):
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Take the current numbers, and a point of the history where one is due."""
-        # Outside of the lock: a browser must not wait for it, nor it for a browser.
-        numbers = shown(snapshot, judge=self._judge)
         values = {
-            (each["signal"], each["judge"]): (each["mean"], each["lower"], each["upper"])
-            for each in numbers["numbers"]
-            if each["window"] == "1h"
+            (each.key.signal, each.key.judge): (found.mean, found.lower, found.upper)
+            for each in snapshot.means
+            if (found := each.estimate) and each.window == "1h" and not each.key.dimension
         }
         with self._lock:
-            self._snapshot, self._shown = snapshot, numbers
+            self._snapshot = snapshot
             self._history.add(values, self._now())
 
     # --- to the browser -------------------------------------------------------------------------
@@ -205,7 +187,7 @@ class View(Exporter):
             return None
         refusal = self._access.refusal(headers)
         if refusal is not None:
-            return _refused(refusal)
+            return _safe(refusal)
         name = parsed.path.removeprefix(PATH) or "index.html"
         return self._named(name, {key: values[0] for key, values in query.items()})
 
@@ -234,7 +216,7 @@ class View(Exporter):
         if not (token and self._access.needs_token):
             return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
         if not self._access.is_token(token):
-            return _refused("token")
+            return _safe(NO_TOKEN)
         return Reply(
             status=200,
             content_type="text/html; charset=utf-8",
@@ -244,7 +226,7 @@ class View(Exporter):
 
     def state(self, *, signal: str = "") -> dict[str, Any]:
         """Return the current state, for JSON, with the chart of a signal."""
-        signal, numbers = signal or "hallucination", self._shown
+        signal, numbers = signal or "hallucination", shown(self._snapshot, judge=self._judge)
         judges = {each["judge"] for each in numbers["numbers"] if each["signal"] == signal}
         preferred = (self._judge, self._constant["builtin"], *judges)
         judge = next((each for each in preferred if each in judges), "")
@@ -289,10 +271,8 @@ def _json(value: Any) -> Reply:
     return json_reply(value, headers=SAFE_HEADERS)
 
 
-def _refused(refusal: Refusal) -> Reply:
-    status, text = _REFUSALS[refusal]
-    headers = SAFE_HEADERS if status != 401 else (*SAFE_HEADERS, ("WWW-Authenticate", "Bearer"))
-    return Reply(status=status, body=text.encode(), headers=headers)
+def _safe(reply: Reply) -> Reply:
+    return replace(reply, headers=(*SAFE_HEADERS, *reply.headers))
 
 
 @cache

@@ -9,8 +9,7 @@ import pytest
 from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
 from ragmonitor.capture.span_readers import steps, texts
-from ragmonitor.capture.span_readers.span_events import with_contents
-from ragmonitor.capture.span_readers.spans import SpanRecord
+from ragmonitor.capture.span_readers.spans import SpanRecord, with_contents
 from ragmonitor.capture.span_readers.trees import JoinedTrace
 from ragmonitor.records import Usage
 
@@ -48,7 +47,7 @@ def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **at
     lasts = 10 if at is not None or any(v in LEAF for v in attributes.values()) else 10**6
     fields = {
         key: attributes.pop(key)
-        for key in ("has_failed", "status_text", "exception", "is_whole", "max_text")
+        for key in ("has_failed", "status_text", "is_whole", "max_text")
         if key in attributes
     }
     return SpanRecord(
@@ -396,7 +395,7 @@ def db_result(number, text, **fields):
 
 def test_a_clients_span_beside_the_retrievers_is_the_same_search():
     """OpenLLMetry does not make LangChain's spans the current ones; it is no second retrieval."""
-    attributes, _ = with_contents({}, [db_result(n, text) for n, text in enumerate(TEXTS)])
+    attributes = with_contents({}, [db_result(n, text) for n, text in enumerate(TEXTS)])
     root = ol_root({"inputs": QUESTION}, {"outputs": ANSWER})
     framework = replace(ol_retriever("root"), started_ns=2_000, ended_ns=2_900)
     client = replace(
@@ -430,7 +429,7 @@ def test_what_a_tool_gave_may_stand_in_its_spans_events():
         ("gen_ai.choice", {"message": json.dumps([{"text": TEXTS[0]}]), "id": "c1"}),
     ]
     tool = span("tool", gen_ai__operation__name="execute_tool", gen_ai__tool__name="retrieve")
-    told = replace(tool, attributes=with_contents(dict(tool.attributes), events)[0])
+    told = replace(tool, attributes=with_contents(dict(tool.attributes), events))
     assert genai_step(told).answer == TEXTS[0]
 
 

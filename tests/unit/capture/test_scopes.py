@@ -159,6 +159,20 @@ def test_a_stream_that_is_closed_while_a_piece_is_noted_raises_nothing(take, han
     assert handed[0].status == "partial"
 
 
+def test_what_a_stream_runs_after_its_block_is_a_part(take, handed, recorder):
+    """A generator that asks its model when it is read, as a web framework does."""
+
+    def pieces():
+        ask(recorder)
+        yield "It scatters."
+
+    with InteractionRecorder(take, query="Why?") as i:
+        retrieve(recorder)
+        stream = i.streamed(pieces())
+    assert (list(stream), len(handed)) == (["It scatters."], 1)
+    assert [g.output for g in handed[0].interaction().generations] == ["It scatters."]
+
+
 def test_parts_that_end_together_hand_over_once(take, handed, recorder):
     """The last part and the block may end at the same moment in different threads."""
     for n in range(200):

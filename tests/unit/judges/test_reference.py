@@ -1,21 +1,15 @@
 """A reference answer read by a model: one more call, nothing of it guessed."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.calls import Breaker, Calls
-from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.long_evidence import Part
 from ragmonitor.judges.provider import Completer, Completion
-from ragmonitor.judges.reference_checks import (
-    SYSTEM,
-    read_reference,
-)
+from ragmonitor.judges.reference_checks import SYSTEM, read_reference
 from ragmonitor.records import Cause, JudgeUsage
-from tests.support.openai_server import OpenAiServer, Reply, judged
 from tests.support.stories import assessment, interaction
 
 TOLD = interaction(
@@ -86,24 +80,7 @@ async def test_the_prompts_own_example_is_no_reply():
         assert found.answer_claims == (False, False)
 
 
-# One more call
-
-
-@pytest.fixture
-def server():
-    with OpenAiServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def judge(server):
-    judge = LlmJudge("openai/judge", api_base=server.api_base, api_key="none", budget_unit="tokens")
-    yield judge
-    await judge.close()
-
-
-def first_truthful(server, *replies):
-    server.script(lambda request: Reply(content=json.dumps(judged(request))), *replies)
+# Long evidence
 
 
 async def test_shares_of_long_evidence_are_joined():

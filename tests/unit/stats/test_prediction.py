@@ -8,7 +8,7 @@ import pytest
 
 from ragmonitor.stats.prediction import KEPT, Calibration, calibrations
 from ragmonitor.stats.sums import LEARNED_WIDTH, NOTHING, Answer, Ledger, Outcome
-from ragmonitor.store import HOUR_S, Memory
+from ragmonitor.store import HOUR_S, Change, Memory
 
 
 def teach(store, rng, *, n: int, at_s: float = 0.0, useful: bool = True, session: str = "") -> None:
@@ -68,5 +68,5 @@ def test_processes_learn_together_from_the_newest_verdicts():
     for hour in (1, 2):
         teach(store, rng, n=int(KEPT) // 2, at_s=hour * HOUR_S)
     assert calibrations(store)["s"].verdicts == KEPT
-    store.commit(0, {}, moves=[("p0", "q0"), ("p3600", "q0"), ("p7200", "q0")])
+    store.change(Change(moves=[("p0", "q0"), ("p3600", "q0"), ("p7200", "q0")]))
     assert calibrations(store)["s"].verdicts == KEPT + 200

@@ -231,6 +231,6 @@ def test_what_another_release_wrote_of_alarms_and_means_begins_anew():
     """Sums are what counts; a row that cannot be read stops nothing."""
     service = Service()
     unreadable = {"alarm:s": b"\xc1", "window:1h": b'{"s":[[1,0,0],null]}'}
-    assert service.store.commit(0, {}, rows=unreadable)
+    service.store.keep_all("tick", unreadable)
     service.run(HOUR_S, lambda _t, _s: 0.5)
     assert [event.what for event in service.events] == ["raised"]

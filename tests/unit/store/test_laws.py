@@ -12,6 +12,7 @@ from ragmonitor.store import (
     BET_S,
     OTHER,
     Admission,
+    Change,
     Memory,
     Settlement,
     Sqlite,
@@ -101,15 +102,15 @@ def test_a_commit_happens_whole_or_not_at_all(store):
     """The version decides, and folding happens within the store."""
     store.add({"r0": {"s": [1.0]}, "r300": {"s": [2.0]}, "h0": {"s": [4.0]}, "b50": {"x": [9.0]}})
     assert store.state() == (0, {})
-    assert store.commit(
-        0,
-        {"closed": 50},
+    change = Change(
         moves=[("r0", "h0"), ("r300", "h0"), ("r600", "h3600")],
         drops=["b50"],
         increments={"c0": {"s": [0.5]}},
-        rows={"alarm:s": b"\x00\xff"},
+        rows={("tick", "alarm:s"): b"\x00\xff"},
     )
-    assert not store.commit(0, {"closed": 60}, drops=["h0"], rows={"alarm:s": b""})
+    assert store.commit(0, {"closed": 50}, change)
+    lost = Change(drops=["h0"], rows={("tick", "alarm:s"): b""})
+    assert not store.commit(0, {"closed": 60}, lost)
     assert store.state() == (1, {"closed": 50})
     assert (store.names("r"), store.names("b"), store.names("c")) == ([], [], [0])
     assert store.read("h0") == {"s": [7.0]}

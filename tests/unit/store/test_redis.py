@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ragmonitor.runtime.errors import SettingsError
-from ragmonitor.store import Redis, Settlement, StoreUnavailableError, open_store
+from ragmonitor.store import Change, Redis, Settlement, StoreUnavailableError, open_store
 from ragmonitor.store.redis import connect
 from ragmonitor.store.shared import Admission, takes_lease
 from tests.support.redis_server import running_redis
@@ -27,9 +27,9 @@ def test_all_keys_are_in_one_slot_of_one_schema_and_have_a_time_to_live(store):
         {"b": {"s@1": [1.0, 1.0, 0.0]}, "r0": {"s": [1.0]}, "totals": {"answers": [1.0]}},
         [Settlement("one"), Settlement("two", decision="{}")],
     )
-    store.commit(0, {"closed": 5}, moves=[("r0", "h0")], rows={"alarm": b"x"})
+    store.commit(0, {"closed": 5}, Change(moves=[("r0", "h0")]))
     keys = store.client.keys("*" + store.key("")[13:] + "*")
-    assert len(keys) == 14
+    assert len(keys) == 12
     assert {re.sub(rb":\{.*", b"", key) for key in keys} == {b"ragmonitor:1"}
     assert min(store.client.ttl(key) for key in keys) > 0
 

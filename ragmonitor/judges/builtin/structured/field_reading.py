@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 from statistics import fmean
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from ragmonitor.judges.builtin.stems import stems
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import fields, hours
-from ragmonitor.judges.builtin.structured.fields import Fact, FieldTable, Group, phrase, tokens
+from ragmonitor.judges.builtin.structured.fields import Fact, FieldTable, phrase, tokens
 from ragmonitor.judges.builtin.structured.formats import Row
 from ragmonitor.judges.builtin.structured.hours import Token, token_of
 from ragmonitor.judges.builtin.terms import Term
@@ -27,9 +27,6 @@ from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_PER_CLAUSE: Final = 24
 """Numbers or fields of one clause; of more, none is read."""
-MAX_SHARED: Final = 16
-"""Fields or rows that share a word or a name; more of them are not told apart, and not read."""
-MAX_COMPARED: Final = 256
 _BORDER: Final = lazy_pattern(
     r"[;；。，]|(?:,\s{0,3})?\b(?:but|however|although|though|while|whereas|rather than"
     r"|instead of)\b|,\s{1,3}(?:yet|with)\b"
@@ -41,22 +38,20 @@ _BORDER: Final = lazy_pattern(
 )
 _IS: Final = lazy_pattern(
     r"\s{0,3}(?:(?:is|are|was|were|:|=)\s{1,3}(?:(?:the|a|an|very|quite|now|currently|set|to)"
-    r"\s{1,3}){0,3}(?P<word>[^\W\d_]+)|(?:为|是|：)(?P<han>[\u3400-\u9fff]{2,8}))"
+    r"\s{1,3}){0,3}([^\W\d_]+)|(?:为|是|：)([\u3400-\u9fff]{2,8}))"
 )
 _HAN_LIMITS: Final = lazy_pattern("[~比约近]|左右|超过|至少|不低于|不到|低于|最多")
-_OFFERED: Final = frozenset(
-    map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))
-)
+_OFFERED: Final = {*map(phrase, ("free", "paid", "full bar", "beer and wine", "免费", "收费"))}
 """Values that say that there is something at all."""
-
-
 _Reckon = Callable[[list[float]], float]
 _RECKONED: dict[str, _Reckon] = {"average": fmean, "total": sum, "highest": max, "lowest": min}
 """How the figures of several rows are reckoned."""
 _OPEN: Final = stems("open close shut")
 Span = tuple[int, int]
+Outcome = tuple[int, str]
+"""What a field says of what is said, and its label."""
 SILENT, CONTRADICTS, UNKNOWN, SUPPORTS = range(4)
-"""What a field says of what is said, the strongest last; it is unknown if it has no value."""
+"""The strongest last; unknown is what a field without a value says."""
 
 
 class Finding(NamedTuple):
@@ -73,7 +68,7 @@ class Finding(NamedTuple):
 class Mention(NamedTuple):
     """What a clause says of some fields, which are spoken of by the same words."""
 
-    group: Group
+    group: fields.Group
     at: Sequence[Token]
     """The words that speak of them."""
     facts: Sequence[Fact]
@@ -97,25 +92,23 @@ class Clause:
         self.times = hours.times(content)
         self.numbers = fields.numbers_of(text, content)
         self.signs = [token_of(term) for term in content if term.kind == "negation"]
-        self.is_unknown = "unknown" in self.keys
-        """Whether it says that something is not known."""
         self.rows: set[Row] = set()
         """The rows that are named, here or elsewhere in the sentence."""
-        for name in table.names.among(self.tokens):  # which holds none of the numbers
-            if len(table.names[name.key]) <= MAX_SHARED:
-                self.rows.update(table.names[name.key])
+        for name, rows in fields.among(self.tokens, table.names):  # which holds none of the numbers
+            if len(rows) <= fields.MAX_SHARED:
+                self.rows.update(rows)
                 self.numbers = [
                     n for n in self.numbers if n.start >= name.end or n.end <= name.start
                 ]
         self.numbers = self.numbers if len(self.numbers) <= MAX_PER_CLAUSE else []
         self.mentions: list[Mention] = []
 
-    def find_mentions(self, everywhere: Group, table: FieldTable) -> None:
+    def find_mentions(self, everywhere: fields.Group, table: FieldTable) -> None:
         """Find the fields of which a word stands here, and all in the whole sentence."""
-        groups: dict[Group, None] = {}
+        groups: dict[fields.Group, None] = {}
         for token in self.tokens:
             spoken = table.by_word.get(token.key, ())
-            for group in spoken if len(spoken) <= MAX_SHARED else ():
+            for group in spoken if len(spoken) <= fields.MAX_SHARED else ():
                 if group <= everywhere:
                     groups[group] = None
         found: list[Mention] = []
@@ -125,7 +118,9 @@ class Clause:
             found.append(Mention(group, at, table.of(group, self.rows)))
             if not any(at[0].start <= number.start < at[-1].start for number in self.numbers):
                 whole.append({*at})
-        self.mentions = [m for m in found if not any({*m.at} < other for other in whole)]
+        if len(found) > 1:
+            found = [m for m in found if not any({*m.at} < other for other in whole)]
+        self.mentions = found
 
     def is_negated(self, at: Sequence[Token] = ()) -> bool:
         """Return whether the clause denies what some of its words speak of, or anything."""
@@ -172,7 +167,7 @@ def _clauses(text: str, content: Sequence[Term], table: FieldTable) -> list[Clau
     named = set[Row]().union(*[clause.rows for clause in clauses])
     everywhere = frozenset[str]().union(*[clause.keys for clause in clauses])
     for clause in clauses:
-        if len(named) <= MAX_SHARED:
+        if len(named) <= fields.MAX_SHARED:
             clause.rows = clause.rows or named
         clause.find_mentions(everywhere, table)
     return clauses
@@ -196,7 +191,7 @@ class FieldReading:
         self.findings: list[Finding] = []
         self._table = table
         for clause in _clauses(text, content, table):
-            if table.weeks and not clause.is_unknown:
+            if table.weeks and "unknown" not in clause.keys:
                 self._read_hours(clause)
             for mention in clause.mentions:
                 self._read_mention(clause, mention)
@@ -215,12 +210,9 @@ class FieldReading:
                     self.supported.add((at, at + len(frame)))
 
     def _add(
-        self,
-        outcomes: Sequence[tuple[int, str]],
-        places: Sequence[Span],
-        borne: Sequence[Span] = (),
+        self, outcomes: Sequence[Outcome], places: Sequence[Span], borne: Sequence[Span] = ()
     ) -> None:
-        """Add the strongest of some outcomes, each with the label of its field.
+        """Add the strongest of some outcomes.
 
         Args:
             outcomes: What the fields say that may be meant.
@@ -237,7 +229,7 @@ class FieldReading:
     def _read_mention(self, clause: Clause, mention: Mention) -> None:
         """Compare what a clause says of a field that holds no number."""
         is_negated = clause.is_negated(mention.at)
-        outcomes: list[tuple[int, str]] = []
+        outcomes: list[Outcome] = []
         borne: list[Span] = []
         known: list[Token] = []
         for fact in mention.facts:
@@ -256,7 +248,7 @@ class FieldReading:
         """Compare what a clause says of opening hours with those of the rows that it may mean."""
         weeks = self._table.weeks_of(clause.rows)
         is_about = clause.times or not (clause.own.isascii() and clause.keys.isdisjoint(_OPEN))
-        if not is_about or len(weeks) > MAX_SHARED:
+        if not is_about or len(weeks) > fields.MAX_SHARED:
             return
         sides = list(hours.edges(clause.text[: clause.end], clause.times, clause.start))
         says_closed = bool(hours.CLOSED.search(clause.own))
@@ -290,45 +282,43 @@ class FieldReading:
             if gap > 48 or not facts or not used.isdisjoint({number, token}):
                 continue
             used |= {number, token}
-            figures = list(_figures(clause, facts))
-            if any(_is_value(number.key, value) for _, _, value in figures):
-                at = [each[1:] for mention in spoken[token] for each in mention.at]
-                self.supported.update([number[1:], *at])
-            elif figures:
-                self.findings.append(Finding(*number[1:], min(figures)[1], True))
+            outcomes = [
+                (SUPPORTS if _is_value(number.key, value) else CONTRADICTS, label)
+                for label, value in _figures(clause, facts)
+            ]
+            at = [each[1:] for mention in spoken[token] for each in mention.at]
+            self._add(outcomes, [number[1:], *at])
 
     def _read_extremes(self, clause: Clause) -> None:
         """Find a row that is said to have the most or the least of something, and has not."""
-        said = clause.derived() if clause.mentions and not clause.numbers else None
+        said = None if clause.numbers else clause.derived()
         for mention in clause.mentions if said and said.key in {"highest", "lowest"} else ():
-            group = self._table.groups[mention.group][:MAX_COMPARED]
-            facts = [f for f in group if len(f.value.numbers) == 1 and not f.is_count]
+            group = self._table.groups[mention.group][: fields.MAX_COMPARED]
+            facts = [fact for fact in group if fact.value.amounts and not fact.is_count]
             own = [fact for fact in facts if not clause.rows.isdisjoint(fact.rows)]
-            figures = [fields.amount(fact.value.numbers[0]) for fact in facts]
             if said and len(facts) > len(own) == 1:
-                best = _RECKONED[said.key](figures)
-                if fields.amount(own[0].value.numbers[0]) != best:
-                    self.findings.append(Finding(*said[1:], own[0].label, True))
+                best = _RECKONED[said.key]([fact.value.amounts[0] for fact in facts])
+                if best not in own[0].value.amounts:
+                    self._add([(CONTRADICTS, own[0].label)], [said[1:]])
 
     def _read_values_of_others(self, clause: Clause) -> None:
         """Find a value that another row has, and not the one that is named."""
         values = self._table.values
-        said = {each.key: each[1:] for each in (*values.among(clause.tokens), *clause.numbers)}
-        for value, span in said.items():
-            facts = values.get(value, ())
-            if not 0 < len(facts) <= MAX_SHARED or span in self.supported:
+        said = {each.key: (each[1:], facts) for each, facts in fields.among(clause.tokens, values)}
+        for each in clause.numbers:
+            said[each.key] = each[1:], values.get(each.key, {}).get(each.key, ())
+        for span, facts in said.values():
+            is_own = any(not clause.rows.isdisjoint(fact.rows) for fact in facts)
+            if is_own or len(facts) > fields.MAX_SHARED or span in self.supported:
                 continue
-            if any(not clause.rows.isdisjoint(fact.rows) for fact in facts):
-                continue
-            wrong: list[str] = []
+            outcomes: list[Outcome] = []
             for group in {fact.said for fact in facts}:
-                every = self._table.groups[group][:MAX_COMPARED]
+                every = self._table.groups[group][: fields.MAX_COMPARED]
                 own = [fact for fact in every if not clause.rows.isdisjoint(fact.rows)]
                 have = [{fact.value.phrase, *fact.value.numbers} - {""} for fact in own]
                 if all(each and said.keys().isdisjoint(each) for each in have):
-                    wrong += [fact.label for fact in own]
-            if wrong:
-                self.findings.append(Finding(*span, min(wrong), True))
+                    outcomes += [(CONTRADICTS, fact.label) for fact in own]
+            self._add(outcomes, [span])
 
 
 def _outcome(
@@ -336,7 +326,7 @@ def _outcome(
 ) -> int:
     """Return what a field, whose value may stand in a clause, says of its mention there."""
     value = fact.value
-    if clause.is_unknown:
+    if "unknown" in clause.keys:
         return SUPPORTS if value.is_null else SILENT
     if value.is_null:
         is_asked = not clause.own.isascii() or not clause.keys.isdisjoint(words.OFFERS)
@@ -353,12 +343,9 @@ def _outcome(
     said = None if is_negated else _IS.match(clause.text, mention.at[-1].end, clause.end)
     if said is None:
         return SILENT
-    if han := said["han"]:  # another value stands right behind the field's words
-        is_other = value.phrase not in han and han not in value.phrase
-    else:
-        key = tokens(said["word"])[0].key
-        is_other = key not in words.FRAMES and key not in value.phrase.split("|")
-    return CONTRADICTS if is_other else SILENT
+    other = phrase(said[1] or said[2])  # right behind the words of the field
+    is_same = other in words.FRAMES or other in value.phrase or value.phrase in other
+    return SILENT if is_same else CONTRADICTS
 
 
 def _of_week(
@@ -367,7 +354,7 @@ def _of_week(
     sides: Sequence[hours.Side],
     *,
     says_closed: bool,
-) -> tuple[int, str]:
+) -> Outcome:
     """Return whether opening hours agree with what is said of some days or all, and the field."""
     known = {day: facts for day, facts in week.items() if not facts[-1].value.is_null}
     days = [day for day in asked or week if day in known]
@@ -375,21 +362,17 @@ def _of_week(
     wrong = [day for day in days if not _agrees(known[day], sides, says_closed=says_closed)]
     if wrong and (asked or (sides and wrong == days)):
         return CONTRADICTS, week[min(wrong)][0].label
-    if missing:
-        day, path = min(missing), min(fact.path for facts in week.values() for fact in facts)
-        label = f"{path.rpartition('.')[0] or path}.{hours.DAY_NAMES[day - 1]}"
-        outcome = SILENT if says_closed else UNKNOWN
-        return outcome, week[day][0].label if day in week else label
-    return SUPPORTS if days and (asked or sides) else SILENT, ""
+    if not missing:
+        return SUPPORTS if days and (asked or sides) else SILENT, ""
+    day, path = min(missing), min(fact.path for facts in week.values() for fact in facts)
+    label = f"{path.rpartition('.')[0] or path}.{hours.DAY_NAMES[day - 1]}"
+    return SILENT if says_closed else UNKNOWN, week[day][0].label if day in week else label
 
 
 def _agrees(facts: Sequence[Fact], sides: Sequence[hours.Side], *, says_closed: bool) -> bool:
     """Return whether the hours of a day are what is said of it."""
-    spans = [
-        span
-        for times in (fact.value.times for fact in facts)
-        for span in zip(times[::2], times[1::2], strict=False)
-    ]
+    pairs = [zip(f.value.times[::2], f.value.times[1::2], strict=False) for f in facts]
+    spans = [*chain(*pairs)]
     if not sides:
         return bool(spans) != says_closed
     return all(
@@ -397,23 +380,19 @@ def _agrees(facts: Sequence[Fact], sides: Sequence[hours.Side], *, says_closed: 
     )
 
 
-def _figures(clause: Clause, facts: Sequence[Fact]) -> Iterator[tuple[int, str, float]]:
-    """Yield what a number may be: how many words speak of it, its label and its value.
-
-    Of several rows it is what the clause says of them all.
-    """
+def _figures(clause: Clause, facts: Sequence[Fact]) -> Iterator[tuple[str, float]]:
+    """Yield what a number may be, with its label; of several rows what is said of them all."""
     columns: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
         columns["#" * fact.is_count, *fact.column].append(fact)
     derived = clause.derived()
     for column, alike in columns.items():
         if derived and len(alike) > 1:
-            value = _RECKONED[derived.key]([fields.amount(f.value.numbers[0]) for f in alike])
-            yield 0, f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}", value
+            value = _RECKONED[derived.key]([fact.value.amounts[0] for fact in alike])
+            yield f"{derived.key} of {'.'.join(column[1:])}: {value:.6g}", value
         elif not derived or derived.key in {"average", "total"}:
             for fact in alike:
-                for key in fact.value.numbers:
-                    yield len(fact.said), fact.label, fields.amount(key)
+                yield from [(fact.label, value) for value in fact.value.amounts]
 
 
 def _gap(number: Token, word: Token) -> int:
@@ -424,5 +403,5 @@ def _gap(number: Token, word: Token) -> int:
 
 def _is_value(key: str, value: float) -> bool:
     """Return whether a number is a field's value, exact or rounded to two digits or more."""
-    digits, said = key[1:].replace(".", "").strip("0"), fields.amount(key)
+    digits, said = key[1:].replace(".", "").strip("0"), float(key[1:20])
     return said == value or (20 > len(digits) >= 2 and float(f"{value:.{len(digits)}g}") == said)

@@ -56,11 +56,14 @@ unknown: unclear|unspecified|not_mention|no_mention|not_specify|not_list|not_pro
 unknown: not_know|未提及|没有提到|未说明|未知|不清楚|未注明
 """
 
-SAME: Final = {
-    "_".join(map(stem, other.split("_"))): name
-    for name, others in (line.split(": ") for line in _SAME.strip().splitlines())
-    for other in others.split("|")
-}
+
+def _named(text: str) -> dict[str, str]:
+    """Return the words of a table, each with the name at the head of its line."""
+    lines = [line.split(": ") for line in text.strip().splitlines()]
+    return {other: name for name, others in lines for other in others.split("|")}
+
+
+SAME: Final = {"_".join(map(stem, n.split("_"))): name for n, name in _named(_SAME).items()}
 """Maps a stem, a few of them joined by `_`, or Chinese words to the one that stands for all."""
 
 EMPTY_KEYS: Final = stems(
@@ -88,18 +91,14 @@ OFFERS: Final = stems(
     " welcome come serve take"
 )
 """Keys that say that there is something."""
-DERIVED: Final = {
-    word: name
-    for name, said in {
-        "average": "average averages averaging mean 平均",
-        "total": "total altogether combined sum 合计 总共 总计 一共",
-        "highest": "highest largest biggest most longest heaviest maximum best top"
-        " 最高 最大 最多 最贵 最长 最重",
-        "lowest": "lowest smallest cheapest least fewest shortest lightest minimum"
-        " 最低 最小 最少 最便宜 最短 最轻",
-    }.items()
-    for word in said.split()
-}
+DERIVED: Final = _named("""
+average: average|averages|averaging|mean|平均
+total: total|altogether|combined|sum|合计|总共|总计|一共
+highest: highest|largest|biggest|most|longest|heaviest|maximum|best|top
+highest: 最高|最大|最多|最贵|最长|最重
+lowest: lowest|smallest|cheapest|least|fewest|shortest|lightest|minimum
+lowest: 最低|最小|最少|最便宜|最短|最轻
+""")
 """Words for the figures of several rows."""
 
 NAMES: Final = words("name title id sku model product item label 名称 姓名 型号 酒店名称 馆名")

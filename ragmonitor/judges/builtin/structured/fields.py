@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, TypeVar
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.structured import field_words as words
 from ragmonitor.judges.builtin.structured import hours
-from ragmonitor.judges.builtin.structured.formats import Count, Records, Row, Scalar, spaced
+from ragmonitor.judges.builtin.structured.formats import Count, Records, Row, spaced
 from ragmonitor.judges.builtin.structured.hours import Token, token_of
-from ragmonitor.judges.builtin.terms import Term, in_ascii, placed
+from ragmonitor.judges.builtin.terms import Term, in_ascii, placed, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 MAX_SHARED: Final = 16
@@ -67,32 +67,32 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
 @lru_cache(maxsize=8_192)
 def phrase(text: str) -> str:
     """Return what equal names and values have in common: the keys of their words."""
-    if HAN_RUN.search(text):
-        return "".join(text.lower().split())
-    return "|".join([token.key for token in tokens(in_ascii(text))])
+    if not text.isascii():
+        if HAN_RUN.search(text):
+            return "".join(text.lower().split())
+        text = in_ascii(text)
+    return "|".join([token.key for token in tokens(text)])
 
 
-class Phrases(dict[str, list[_What]]):
-    """Names or values, and what has them."""
+Index = dict[str, dict[str, list[_What]]]
+"""Maps the first words of names or values, and those as a whole, to what has them."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._first: set[str] = set()
 
-    def add(self, said: str, what: _What) -> None:
-        """Add what has a phrase; an empty one says nothing."""
-        if said:
-            self.setdefault(said, []).append(what)
-            self._first.add(said.partition("|")[0])
+def among(said: Sequence[Token], known: Index[_What]) -> Iterator[tuple[Token, Sequence[_What]]]:
+    """Yield the phrases of an index that stand in a text, and what has them."""
+    for at, first in enumerate(said):
+        whole, own = "", known.get(first.key, {})
+        for last in said[at : at + MAX_PHRASE] if own else ():
+            whole = f"{whole}|{last.key}" if whole else last.key
+            if whole in own:
+                yield Token(whole, first.start, last.end), own[whole]
 
-    def among(self, said: Sequence[Token]) -> Iterator[Token]:
-        """Yield the phrases that stand in a text."""
-        for at, first in enumerate(said):
-            joined = ""
-            for last in said[at : at + MAX_PHRASE] if first.key in self._first else ():
-                joined = f"{joined}|{last.key}" if joined else last.key
-                if joined in self:
-                    yield Token(joined, first.start, last.end)
+
+def _index(pairs: Iterable[tuple[str, _What]]) -> Index[_What]:
+    found: Index[_What] = {}
+    for said, what in pairs:
+        found.setdefault(said.partition("|")[0], {}).setdefault(said, []).append(what)
+    return found
 
 
 Group = frozenset[str]
@@ -121,11 +121,6 @@ def numbers_of(text: str, content: Sequence[Term]) -> list[Token]:
     return found
 
 
-def amount(key: str) -> float:
-    """Return the value of a number by its key; of an identifier, its first digits'."""
-    return float(key[1:20])
-
-
 class Value(NamedTuple):
     """What the value of a cell reads as."""
 
@@ -135,16 +130,16 @@ class Value(NamedTuple):
     """Whether it has no value."""
     numbers: Sequence[str] = ()
     """Their keys."""
+    amounts: Sequence[float] = ()
+    """The same as numbers; of identifiers their first digits'."""
     times: Sequence[Token] = ()
     phrase: str = ""
     """What equal values have in common; of one that affirms, denies or is long nothing."""
 
 
-@lru_cache(maxsize=8_192, typed=True)
-def value_of(value: Scalar) -> Value:
+@lru_cache(maxsize=8_192)
+def value_of(value: str | bool | None) -> Value:
     """Return what a value reads as: the same ones come again and again. A long one is prose."""
-    if isinstance(value, Count):
-        return Value(numbers=(f"#{value}",))
     if isinstance(value, str) and len(value) > MAX_VALUE:
         return Value()
     low = str(value).strip().lower()
@@ -153,11 +148,15 @@ def value_of(value: Scalar) -> Value:
         return Value(says, is_null=True)
     if not isinstance(value, str):
         return Value(value)
-    content = placed(_SHORT_MINUTE.sub(":0", value))
-    times = hours.times(content)
-    is_quantity = not times and not _DATE.search(value)
-    numbers = [number.key for number in numbers_of(value, content)] if is_quantity else []
-    return Value(says, False, numbers, times, phrase(value) if says is None else "")
+    numbers: Sequence[str] = ()
+    times: Sequence[Token] = ()
+    if any(term.kind in {"number", "time"} or term.key in hours.NAMED for term in terms(value)):
+        content = placed(_SHORT_MINUTE.sub(":0", value))
+        times = hours.times(content)
+        if not times and not _DATE.search(value):
+            numbers = [number.key for number in numbers_of(value, content)]
+    amounts = [float(key[1:20]) for key in numbers]
+    return Value(says, False, numbers, amounts, times, phrase(value) if says is None else "")
 
 
 @dataclass(eq=False)
@@ -168,18 +167,15 @@ class Fact:
     """Its row and those around it, from the inside."""
     column: tuple[str, ...]
     """The keys that lead to it."""
-    cell: Scalar
+    cell: str | bool | None
     said: Group
+    is_count: bool
+    """Whether it is the number of items of a list."""
 
     @cached_property
     def value(self) -> Value:
         """What it reads as."""
         return value_of(self.cell)
-
-    @property
-    def is_count(self) -> bool:
-        """Whether it is the number of items of a list."""
-        return isinstance(self.cell, Count)
 
     @property
     def path(self) -> str:
@@ -190,7 +186,7 @@ class Fact:
     @property
     def label(self) -> str:
         """The field and its value, as a finding names them."""
-        value = "null" if self.value.is_null else str(self.cell) + " items" * self.is_count
+        value = "null" if self.value.is_null else str(self.cell)
         shown = value if len(value) <= MAX_VALUE else f"{value[: MAX_VALUE - 1]}…"
         return f"{self.path}: {shown}"
 
@@ -210,10 +206,18 @@ class Fields:
             self.names += [(name, row) for name in {phrase(name_of(row)), phrase(own)}]
             for key, cell in row.cells:
                 said, every, days = key_words(key)
-                fact = Fact(rows, (*row.keys, key), cell, said or named or every)
+                is_count = isinstance(cell, Count)
+                value = f"{cell} items" if isinstance(cell, Count) else cell
+                fact = Fact(rows, (*row.keys, key), value, said or named or every, is_count)
                 self.facts.append(fact)
                 if days or "hour" in said or "hour" in every:
                     self.hours += _hours(fact, days)
+
+    @cached_property
+    def values(self) -> list[tuple[str, Fact]]:
+        """The values and numbers of the fields."""
+        facts = [f for f in self.facts if isinstance(f.cell, str) and not f.is_count]
+        return [(each, f) for f in facts for each in (f.value.phrase, *f.value.numbers)]
 
     @cached_property
     def table(self) -> FieldTable:
@@ -237,46 +241,35 @@ def _hours(fact: Fact, days: tuple[int, ...]) -> Iterator[tuple[Row, int, Fact]]
 class FieldTable:
     """The fields of all chunks of an answer."""
 
-    def __init__(self, chunks: Iterable[Fields]) -> None:
+    def __init__(self, chunks: Sequence[Fields]) -> None:
         """Find what is spoken of by the same words, and by which names."""
+        self._chunks = chunks
         self.groups: dict[Group, list[Fact]] = defaultdict(list)
-        self.names: Phrases[Row] = Phrases()
+        self.by_word: dict[str, list[Group]] = defaultdict(list)
+        """Maps a word to the groups that are spoken of by it, among others."""
+        self.names = _index(name for chunk in chunks for name in chunk.names)
         self.weeks: dict[Row, dict[int, list[Fact]]] = defaultdict(lambda: defaultdict(list))
         """The opening hours of rows, by days."""
         for chunk in chunks:
             for fact in chunk.facts:
                 self.groups[fact.said].append(fact)
-            for name, row in chunk.names:
-                self.names.add(name, row)
             for row, day, fact in chunk.hours:
                 self.weeks[row][day].append(fact)
-        self.groups.pop(frozenset(), None)
+        for group in self.groups:
+            for word in group:
+                self.by_word[word].append(group)
 
     @cached_property
-    def by_word(self) -> dict[str, list[Group]]:
-        """Maps a word to the groups that are spoken of by it, among others."""
-        found: dict[str, list[Group]] = defaultdict(list)
-        for name in self.groups:
-            for word in name:
-                found[word].append(name)
-        return found
-
-    @cached_property
-    def values(self) -> Phrases[Fact]:
+    def values(self) -> Index[Fact]:
         """The fields by their values and numbers; none if no two have the same words."""
-        found: Phrases[Fact] = Phrases()
         several = any(len(facts) > 1 for facts in self.groups.values())
-        for fact in chain.from_iterable(self.groups.values()) if several else ():
-            if isinstance(fact.cell, str):
-                for each in (fact.value.phrase, *fact.value.numbers):
-                    found.add(each, fact)
-        return found
+        return _index(each for chunk in self._chunks if several for each in chunk.values)
 
     @cached_property
     def han(self) -> set[str]:
         """The Chinese words by which anything is spoken of, and their first characters."""
         values = [fact.value.phrase for facts in self.groups.values() for fact in facts]
-        every = (*self.by_word, *self.names, *values, *words.SAME, *words.DERIVED)
+        every = (*self.by_word, *chain(*self.names.values()), *values, *words.SAME, *words.DERIVED)
         said = [each for each in every if len(each) <= MAX_HAN and not each.isascii()]
         return {*said, *(each[0] for each in said)}
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from operator import itemgetter, methodcaller
 from typing import Any, Final, NamedTuple
 
@@ -56,21 +56,23 @@ class Records:
         while waiting:
             holder, row, keys = waiting.pop()
             is_list = isinstance(holder, list)
-            items = [(keys[-1] if keys else "", each) for each in holder] if is_list else ()
             if is_list:
                 row.cells += _counts(holder, keys)
-            for key, each in items or holder.items():
+                holder = enumerate(holder)
+            of_list = keys[-1] if keys else ""
+            for key, each in holder if is_list else holder.items():
+                name = of_list if is_list else key[:MAX_KEY]
                 is_literal = isinstance(each, str) and each[:1] in {"{", "["}
-                inner = _decoded(each) if is_literal else each
-                if isinstance(inner, dict | list):
-                    place = keys if is_list else (*keys, key[:MAX_KEY])[-MAX_KEYS:]
-                    inside = row
-                    if isinstance(inner, dict):
-                        inside = Row(place, (row, *row.around)[:MAX_DEPTH], is_list)
-                        self.rows.append(inside)
-                    waiting.append((inner, inside, place))
+                value = _decoded(each) if is_literal else each
+                if not isinstance(value, dict | list):
+                    row.cells.append((name, each))
+                    continue
+                place = keys if is_list else (*keys, name)[-MAX_KEYS:]
+                if isinstance(value, dict):
+                    self.rows.append(Row(place, (row, *row.around)[:MAX_DEPTH], is_list))
+                    waiting.append((value, self.rows[-1], place))
                 else:
-                    row.cells.append((key[:MAX_KEY], each))
+                    waiting.append((value, row, place))
 
 
 def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, Scalar]]:
@@ -105,7 +107,7 @@ def records_of(chunk: str) -> Records | None:
     if not parts:
         return None
     found = Records(parts)
-    cells = [cell for row in found.rows for cell in row.cells]
+    cells = chain.from_iterable(row.cells for row in found.rows)
     is_named = any(_HAS_WORD.search(key) for key, each in cells if not isinstance(each, Count))
     return found if is_named else None
 
@@ -117,7 +119,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _OPENING = lazy_pattern(r"\{\s*+[\"'}]|\[\s*+[{\"']")
 _CELL = lazy_pattern(
     rf"[{{}}]|(?P<key>[\"'])(?P<name>[^\"'\\\n]{{1,{MAX_KEY}}})(?P=key)\s{{0,8}}:\s{{0,8}}"
-    r"(?P<value>\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\w.+-]+)"
+    r"(?P<value>\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\w.+-]+)?"
 )
 _PYTHON = lazy_pattern(
     rf"(?:\b[uU])?(?P<text>{_TEXT})|(?P<word>\b(?:True|False|None)\b)", re.DOTALL
@@ -126,30 +128,38 @@ _PYTHON = lazy_pattern(
 
 def _bracketed(chunk: str) -> list[Part]:
     """Return the JSON of a chunk, or Python's literals; or what is left of one that is cut off."""
-    parts: list[Part] = []
-    for convert in (str, _from_python) if _OPENING.search(chunk) else ():
-        text = convert(chunk)
-        at = failed = 0
-        while failed < MAX_ATTEMPTS and (opening := _OPENING.search(text, at)):
-            try:
-                value, end = _DECODER.raw_decode(text, opening.start())
-            except RecursionError:
-                break
-            except json.JSONDecodeError as error:
-                if error.msg.startswith("Unterminated") or error.pos >= len(text):
-                    break  # it is cut off
-                failed, at = failed + 1, opening.start() + 1
-            else:
-                parts.append((opening.start(), end, value))
-                at = end
+    if _OPENING.search(chunk):
+        parts = list(_values(chunk)) or list(_values(_from_python(chunk)))
         if parts:
             return parts
-    for is_brace, group in groupby(_CELL.finditer(chunk), key=lambda cell: not cell["name"]):
-        if not is_brace:
-            cells = list(group)
-            value = {cell["name"]: _decoded(cell["value"]) for cell in cells}
-            parts.append((cells[0].start(), cells[-1].end(), value))
-    return parts if sum(len(value) for *_, value in parts) >= 3 else []
+    cells = list(_CELL.finditer(chunk))
+    depth, pairs = 0, list[Pair]()
+    for cell in cells:
+        depth += (cell[0] == "{") - (cell[0] == "}")
+        if cell["name"]:
+            indent = max(-MAX_DEPTH, min(depth, MAX_DEPTH))
+            pairs.append(Pair(indent, cell["name"], _decoded(cell["value"] or "")))
+    if len({pair.key for pair in pairs if pair.value != ""}) < 3:
+        return []
+    return [(cells[0].start(), cells[-1].end(), _objects(pairs))]
+
+
+def _values(text: str) -> Iterator[Part]:
+    """Yield the objects and lists of JSON in a text, up to one that is cut off."""
+    at = failed = 0
+    while failed < MAX_ATTEMPTS and (opening := _OPENING.search(text, at)):
+        at = opening.start()
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except RecursionError:
+            return
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Unterminated") or error.pos >= len(text):
+                return
+            failed, at = failed + 1, at + 1
+        else:
+            yield at, end, value
+            at = end
 
 
 def _decoded(text: str) -> Any:
@@ -237,7 +247,7 @@ def _separated(sign: str, lines: Sequence[str]) -> tuple[int, Any] | None:
     """Return the table of lines with a sign between cells; with commas it must hold figures."""
     if len(lines) < 2 or max(map(len, lines)) > _MAX_LINE:
         return None
-    table = list(csv.reader(lines, delimiter=sign))
+    table = [next(csv.reader([line], delimiter=sign)) for line in lines]
     head = {cell.strip() for cell in table[0]}
     is_named = all(0 < len(cell) <= 40 and not _FIGURE.match(cell) for cell in head)
     is_table = is_named and {len(row) for row in table} == {len(head)}
@@ -270,7 +280,7 @@ class Pair(NamedTuple):
 
     indent: int
     key: str
-    value: str
+    value: Any
 
 
 def _pair(text: str) -> Pair | None:
@@ -283,29 +293,14 @@ def _pair(text: str) -> Pair | None:
     return Pair(len(found["indent"]), found["key"].strip(), value)
 
 
-def _pairs_of(line: str) -> list[Pair]:
-    """Return the keys and values of a line that holds three or more and nothing else."""
-    if line.count(":") + line.count("：") < 3:
-        return []
-    parts = [part.strip() for part in _INLINE.split(line) if part.strip()]
-    pairs = [pair for pair in map(_pair, parts) if pair and pair.key and 0 < len(pair.value) <= 40]
-    return pairs if 2 < len(pairs) == len(parts) else []
-
-
-def _inline(lines: Sequence[str]) -> tuple[int, Any] | None:
-    """Return the objects of lines of several keys and values each."""
-    found = [_objects(_pairs_of(line)) for line in lines]
-    return 0, found if len(found) > 1 else found[0]
-
-
 def _listed(lines: Sequence[str]) -> tuple[int, Any] | None:
     """Return what a list of keys and values says, a line each, if they are no statements."""
-    pairs = [pair for pair in map(_pair, lines) if pair]
-    first = next((at for at, pair in enumerate(pairs) if pair.key), len(pairs))
-    pairs = pairs[first:]
-    statements = sum(pair.value[-1:] in _ENDS or len(pair.value) > 60 for pair in pairs)
-    is_list = sum(bool(pair.key) for pair in pairs) >= 3 and 3 * statements <= len(pairs)
-    return (first, _objects(pairs)) if is_list else None
+    pairs = [_pair(line) for line in lines]
+    first = next((at for at, pair in enumerate(pairs) if pair and pair.key), len(pairs))
+    found = [pair for pair in pairs[first:] if pair]
+    statements = sum(pair.value[-1:] in _ENDS or len(pair.value) > 60 for pair in found)
+    is_list = sum(bool(pair.key) for pair in found) >= 3 and 3 * statements <= len(found)
+    return (first, _objects(found)) if is_list and len(found) == len(pairs) - first else None
 
 
 def _objects(lines: Sequence[Pair]) -> Any:
@@ -331,9 +326,15 @@ def _objects(lines: Sequence[Pair]) -> Any:
         name = first.key or "items"
         if name in objects[-1]:
             objects.append({})
-        if value:
+        if value != "":
             objects[-1][name] = value
     return objects if len(objects) > 1 else objects[0]
+
+
+def _pairs_of(line: str) -> list[str]:
+    """Return the parts of a line that may be several keys and values: `price: 5 | wifi: no`."""
+    is_list = line.count(":") + line.count("：") > 2
+    return [part.strip() for part in _INLINE.split(line) if part.strip()] if is_list else []
 
 
 # --- line by line -------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ _FORMS: Final[Sequence[_Form]] = (
     ("|", methodcaller("__contains__", "|"), _ruled),
     ("\t", methodcaller("count", "\t"), partial(_separated, "\t")),
     (",", _commas, partial(_separated, ",")),
-    (":：", lambda line: bool(_pairs_of(line)), _inline),
+    (":：", _pairs_of, lambda lines: _listed(_pairs_of(lines[0]))),
     (":：", lambda line: _pair(line) is not None, _listed),
 )
 """Each form's signs, of which a chunk holds one; what lines of one table share; how it is read."""

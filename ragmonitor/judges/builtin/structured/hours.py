@@ -25,15 +25,15 @@ def token_of(term: Term, key: object = None) -> Token:
     return Token(str(key or term.key), term.at, term.at + len(term.surface))
 
 
-_NAMED: Final = {"noon": "@720", "midnight": "@0"}
+NAMED: Final = {"noon": "@720", "midnight": "@0"}
 
 
 def times(content: Sequence[Term]) -> list[Token]:
     """Return the times of day among the terms of a text, in order."""
     return [
-        token_of(term, _NAMED.get(str(term.key)))
+        token_of(term, NAMED.get(str(term.key)))
         for term in content
-        if term.kind == "time" or term.key in _NAMED
+        if term.kind == "time" or term.key in NAMED
     ]
 
 
