@@ -371,7 +371,8 @@ class Scorer:
         try:
             if cause is None:
                 # A question more is not dearer than a reading: it shows the judge no more.
-                cost = self._cost_of(interaction) * (1 + sum(entry.asks for entry in entries))
+                questions = sum(entry.asks for entry in entries)
+                cost = self.judge.expected_cost(interaction) * (1 + questions)
                 async with self._turn:
                     is_paid = await self._run_budget.reserve(cost)
                 cause = None if is_paid else Cause.OVER_BUDGET
@@ -398,12 +399,6 @@ class Scorer:
             return reading.report
         finally:
             self._run_budget.refund(cost, usage)
-
-    def _cost_of(self, interaction: Interaction) -> float:
-        cost = 0.0 if self.budget is None else self.judge.expected_cost(interaction)
-        if not 0 <= cost < math.inf:
-            raise ValueError(f"a reading cannot cost {cost}: it is to be finite, 0 or more")
-        return cost
 
 
 def unread_because(report: Report) -> str:

@@ -6,6 +6,7 @@ A judge is an object with `identity` and `assess`. Whoever runs judges wraps eac
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -114,11 +115,17 @@ class CapableJudge:
 
         Raises:
             JudgeError: It could not be read at any cost.
+            ValueError: No budget can be held by what it is said to cost. One NaN in an average
+                would be there for good.
         """
-        if self._unit is not None and self.budget_unit == self._unit:
-            cost: float = self._own("expected_cost")(interaction)
-            return cost
-        return 1.0 if self._unit == "calls" else 0.0
+        if self._unit is None or self.budget_unit != self._unit:
+            return 1.0 if self._unit == "calls" else 0.0
+        cost = float(self._own("expected_cost")(interaction))
+        if not 0 <= cost < math.inf:
+            raise ValueError(
+                f"a reading cannot cost {cost}; expected_cost is finite, and 0 or more"
+            )
+        return cost
 
     # --- the rest -------------------------------------------------------------------------------
 

@@ -67,8 +67,8 @@ class AdaptiveSampler:
             rate: Share of the answers that is read while the budget bears it, above 0 and up to 1.
             clock: Of the arrivals.
             budget: What readings may cost together; None: there is no limit.
-            expected_cost: Of one reading, at most, in the budget's unit; 0 or more. What it
-                raises, `draw` and `reserve` raise; ValueError where it is no such number.
+            expected_cost: Of one reading, at most, in the budget's unit; finite, and 0 or more.
+                What it raises, `draw` and `reserve` raise.
             always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least probabilities, by the value of an attribute; None: there are none.
         """
@@ -92,9 +92,7 @@ class AdaptiveSampler:
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return whether this answer is drawn, and how likely that was; reserve its cost if so."""
         now = self._clock()
-        cost, level, bearable_per_s = 0.0, math.inf, math.inf
-        if self._budget is not None:
-            cost = self._cost_of(interaction)
+        cost, level, bearable_per_s = self._expected_cost(interaction), math.inf, math.inf
         self._per_s = self._arrivals_per_s(now) + FADING_PER_S
         self._arrived_s = now
         if self._budget is not None:
@@ -148,20 +146,6 @@ class AdaptiveSampler:
         # A clock that was put back lets nothing fade.
         return self._per_s * math.exp(-FADING_PER_S * max(0.0, now - self._arrived_s))
 
-    def _cost_of(self, interaction: Interaction) -> float:
-        """Return what a reading costs at most.
-
-        Raises:
-            ValueError: No budget can be held by what it is said to cost. One NaN in the averages
-                would be there for good.
-        """
-        cost = float(self._expected_cost(interaction))
-        if not 0 <= cost < math.inf:
-            raise ValueError(
-                f"a reading cannot cost {cost}; expected_cost is finite, and 0 or more"
-            )
-        return cost
-
     def _warn_of(self, cost: float) -> None:
         """Say once that the budget is too small for such readings, however long one waits."""
         if self._budget is None or self._is_warned or cost <= self._budget.capacity:
@@ -188,7 +172,7 @@ class AdaptiveSampler:
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
-        cost = 0.0 if self._budget is None else self._cost_of(interaction)
+        cost = self._expected_cost(interaction)
         if not self._reserves(cost):
             return None
         return SamplingDecision(inclusion_probability=1.0, drawn=True, reserved=cost)
