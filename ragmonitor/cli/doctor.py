@@ -347,13 +347,8 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
         yield f"judge {shown(named)}", partial(read_trial, partial(paid, named))
 
 
-def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:
-    """Have a judge tell the sentences of one answer apart, in one reading.
-
-    Args:
-        make: Makes the judge.
-        remedy: What to do if the judge cannot read.
-    """
+def read_trial(make: Callable[[], Judge]) -> str:
+    """Make a judge, and have it tell the sentences of one answer apart, in one reading."""
     judge = make()
 
     async def assessed() -> Assessment:
@@ -362,10 +357,10 @@ def read_trial(make: Callable[[], Judge], *, remedy: str = JUDGE_REMEDY) -> str:
     try:
         assessment = asyncio.run(assessed())
     except JudgeError as error:
-        raise ProbeFailedError(f"{error} ({usage_text(error.usage)})", remedy) from error
+        raise ProbeFailedError(f"{error} ({usage_text(error.usage)})", JUDGE_REMEDY) from error
     except Exception as error:
         finding = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise ProbeFailedError(finding, remedy) from error
+        raise ProbeFailedError(finding, JUDGE_REMEDY) from error
     verdicts = [sentence.verdict for sentence in assessment.sentences or ()]
     finding = f"verdicts: {', '.join(verdicts)} ({usage_text(assessment.usage)})"
     if verdicts[:1] != [Verdict.SUPPORTED] or verdicts[1:] not in (

@@ -37,17 +37,16 @@ Window = Literal["1h", "24h"]
 class MonitorTools:
     """The tools. Each is a method; its docstring describes it to the assistant."""
 
-    def __init__(self, host_or_url: str | None, *, token: str | None = None) -> None:
+    def __init__(self, host_or_url: str | None) -> None:
         """Read nothing yet.
 
         Args:
             host_or_url: Address of the monitor; None: the address in the settings.
-            token: Of the page; None: the token in the settings.
 
         Raises:
             InputError: It is not an HTTP address.
         """
-        self._monitor = RunningMonitor(host_or_url, token)
+        self._monitor = RunningMonitor(host_or_url)
 
     def all(self) -> tuple[Callable[..., Any], ...]:
         """Return every tool."""

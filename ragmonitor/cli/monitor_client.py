@@ -48,13 +48,12 @@ def why_no_numbers(record: Mapping[str, Any]) -> str:
 class RunningMonitor:
     """A running monitor, as it is served: its numbers beside /metrics, and its page."""
 
-    def __init__(self, host_or_url: str | None, token: str | None = None) -> None:
+    def __init__(self, host_or_url: str | None) -> None:
         """Read nothing yet.
 
         Args:
             host_or_url: As a user gives it: an address of /metrics or of the page, or a host and a
-                port; None: the address in the settings.
-            token: Of the page; None: the token in the settings; empty: none is sent.
+                port; None: the address in the settings. The page's token is theirs, too.
 
         Raises:
             InputError: It is not an HTTP address.
@@ -78,9 +77,8 @@ class RunningMonitor:
         prefix = prefix.removesuffix("/ragmonitor")
         base = urlunsplit(parts._replace(path=prefix, query="", fragment=""))
         self.url, self.page_url = f"{base}/metrics.json", f"{base}/ragmonitor/"
-        if token is None:
-            token = "" if server.token is None else server.token.get_secret_value()
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        token = server.token
+        self._headers = {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records of the services whose state is served.

@@ -15,13 +15,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from ragmonitor.export.content import iso_time
-from ragmonitor.export.posting import (
-    PostingExporter,
-    score_identity,
-    score_metadata,
-    score_name,
-    secret,
-)
+from ragmonitor.export.posting import PostingExporter, secret
 from ragmonitor.records import Evaluation, Report, Scored, SpanReference
 from ragmonitor.runtime.errors import SettingsError
 
@@ -85,15 +79,15 @@ class Langfuse(PostingExporter):
         """
         if not isinstance(evaluation, Scored):
             return None
-        identity = f"{target.trace_id} {target.span_id} {score_identity(evaluation)}"
+        identity = f"{target.trace_id} {target.span_id} {self.score_identity(evaluation)}"
         body: dict[str, Any] = {
             "id": str(uuid.uuid5(_NAMESPACE, identity)),
             "traceId": target.trace_id,
             "observationId": target.span_id,
-            "name": score_name(evaluation),
+            "name": self.score_name(evaluation),
             "value": evaluation.score,
             "dataType": "NUMERIC",
-            "metadata": score_metadata(evaluation, report),
+            "metadata": self.score_metadata(evaluation, report),
         }
         if text := self.explanation(evaluation):
             body["comment"] = text

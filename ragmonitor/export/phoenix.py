@@ -10,13 +10,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from ragmonitor.export.posting import (
-    PostingExporter,
-    score_identity,
-    score_metadata,
-    score_name,
-    secret,
-)
+from ragmonitor.export.posting import PostingExporter, secret
 from ragmonitor.records import Cause, Evaluation, Report, Scored, SpanReference
 
 _OF_THE_ANSWER = frozenset({Cause.REFUSAL, Cause.NO_CLAIMS, Cause.NO_CONTEXT})
@@ -73,9 +67,9 @@ class Phoenix(PostingExporter):
             return None
         return {
             "span_id": target.span_id,
-            "name": score_name(evaluation),
+            "name": self.score_name(evaluation),
             "annotator_kind": evaluation.judge.kind,
             "result": result,
-            "metadata": score_metadata(evaluation, report),
-            "identifier": score_identity(evaluation),
+            "metadata": self.score_metadata(evaluation, report),
+            "identifier": self.score_identity(evaluation),
         }

@@ -275,29 +275,29 @@ class PostingExporter(Exporter):
         shows = self._content == "all"
         return clipped(evaluation.explanation, MAX_EXPLANATION_BYTES) if shows else ""
 
+    @staticmethod
+    def score_name(evaluation: Evaluation) -> str:
+        """Return the name of the score in a backend: `faithfulness (builtin)`.
 
-def score_name(evaluation: Evaluation) -> str:
-    """Return the name of the score in a backend: `faithfulness (builtin)`.
+        Backends average what has one name. Scores of two judges are on two scales, and a mean of
+        both would move with the share that the second one scores.
+        """
+        return encodable(f"{evaluator_name(evaluation.evaluator)} ({evaluation.judge.name})")
 
-    Backends average what has one name. Scores of two judges are on two scales, and a mean of both
-    would move with the share that the second one scores.
-    """
-    return encodable(f"{evaluator_name(evaluation.evaluator)} ({evaluation.judge.name})")
+    @staticmethod
+    def score_identity(evaluation: Evaluation) -> str:
+        """Return evaluator and judge, with versions; the same identity again updates the score."""
+        return encodable(f"{evaluation.evaluator} {evaluation.judge}")
 
-
-def score_identity(evaluation: Evaluation) -> str:
-    """Return evaluator and judge, with versions; the same identity again updates the score."""
-    return encodable(f"{evaluation.evaluator} {evaluation.judge}")
-
-
-def score_metadata(evaluation: Evaluation, report: Report) -> dict[str, str | float]:
-    """Return the versions of judge and evaluator, and the inclusion probability."""
-    return {
-        "evaluator": encodable(evaluation.evaluator),
-        "judge": encodable(str(evaluation.judge)),
-        "chance": report.decision.inclusion_probability,
-        "interaction_id": encodable(report.interaction.id),
-    }
+    @staticmethod
+    def score_metadata(evaluation: Evaluation, report: Report) -> dict[str, str | float]:
+        """Return the versions of judge and evaluator, and the inclusion probability."""
+        return {
+            "evaluator": encodable(evaluation.evaluator),
+            "judge": encodable(str(evaluation.judge)),
+            "chance": report.decision.inclusion_probability,
+            "interaction_id": encodable(report.interaction.id),
+        }
 
 
 def _server_address(url: str) -> str:

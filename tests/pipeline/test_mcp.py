@@ -65,7 +65,9 @@ def _read(reply):
 
 def ask(monitor, *calls, token=TOKEN):
     """Ask a server in this process."""
-    return asyncio.run(asked(server_of(MonitorTools(monitor.metrics_url, token=token)), *calls))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAGMONITOR_SERVER__TOKEN", token)
+        return asyncio.run(asked(server_of(MonitorTools(monitor.metrics_url)), *calls))
 
 
 @pytest.mark.parametrize("worker", ["thread", "process"])
@@ -130,7 +132,7 @@ def test_no_control_character_reaches_an_assistant():
 def test_what_cannot_be_had_is_said_and_nothing_breaks():
     """A wrong token, a name that is none, a monitor that has gone."""
     with alarmed() as monitor:
-        _, (refused,) = ask(monitor, ("worst_answers", {}), token="another")
+        _, (refused,) = ask(monitor, ("worst_answers", {}), token="another token of that length")
         _, (none, odd) = ask(
             monitor, ("incident", {"id": "20260101-none"}), ("incident", {"id": "../state"})
         )

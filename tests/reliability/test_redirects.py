@@ -49,8 +49,11 @@ def _command(url: str) -> None:
 
 
 def _page(url: str) -> None:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RAGMONITOR_SERVER__TOKEN", TOKEN)
+        monitor = RunningMonitor(url)
     with pytest.raises(InputError, match="30"):
-        RunningMonitor(url, TOKEN).text("state.json")
+        monitor.text("state.json")
 
 
 def _notice(url: str) -> None:
