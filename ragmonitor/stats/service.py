@@ -7,7 +7,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -413,20 +413,11 @@ class Statistics:
 
     # --- alarms ---------------------------------------------------------------------------------
 
-    def _event(self, found: ticking.Evaluation, event: ticking.AlarmEvent) -> AlarmEvent:
-        stream = self._streams[event.series]
-        state = self._state(stream, found)
-        return AlarmEvent(
-            signal=state.signal,
-            judge=state.judge,
-            kind=state.kind,
-            raised=event.what == "raised",
-            at_s=event.at_s,
-            since_s=event.since_s,
-            objective=state.objective or 0.0,
-            higher_is_better=state.higher_is_better,
-            span=state.span,
-        )
+    def _event(self, found: ticking.Evaluation, event: AlarmEvent) -> AlarmEvent:
+        """Return an event with the answers behind it."""
+        streams = self._streams.values()
+        [stream] = (e for e in streams if (e.signal, e.judge) == (event.signal, event.judge))
+        return replace(event, span=self._span(stream, found.alarms[stream.series]))
 
     def _state(self, stream: Stream, found: ticking.Evaluation) -> AlarmState:
         alarm = found.alarms.get(stream.series) or Alarm.begin(stream.objective, 1.0)
