@@ -7,7 +7,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -249,11 +249,13 @@ class Statistics:
         if decision.inclusion_probability <= 0:
             return
         summed = self._summed(builtin, prediction, decision)
-        self._note(summed)
+        self._ledger.note(summed)
         if self.is_of_stream:
             drawn = Drawn(self._tick.holder, decision, prediction, summed)
             text = msgspec.json.encode(drawn).decode()
             self.outbox.owe(summed.id, self._ledger.take(), decision=text, draws=[summed])
+        else:
+            self._unplaced.append(summed)
         self._open[summed.id] = summed
         if len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)
@@ -267,11 +269,6 @@ class Statistics:
         drawn.summed.bucket = decision.bucket
         self._open[interaction.id] = drawn.summed
         return drawn
-
-    def _note(self, summed: Summed) -> None:
-        self._ledger.note(summed)
-        if summed.is_drawn and not self.is_of_stream:
-            self._unplaced.append(summed)
 
     def _summed(
         self, builtin: Report, prediction: Prediction, decision: SamplingDecision
@@ -363,7 +360,7 @@ class Statistics:
         summed = self._open.pop(completed.interaction.id, None)
         if summed is None:
             summed = self._summed(completed.builtin, completed.prediction, decision)
-            self._note(summed)
+            self._ledger.note(summed)
         if not summed.is_drawn or summed.chance <= 0:
             return
         judge = self._watching.quality_judge
@@ -416,20 +413,11 @@ class Statistics:
 
     # --- alarms ---------------------------------------------------------------------------------
 
-    def _event(self, found: ticking.Evaluation, event: ticking.AlarmEvent) -> AlarmEvent:
-        stream = self._streams[event.series]
-        state = self._state(stream, found)
-        return AlarmEvent(
-            signal=state.signal,
-            judge=state.judge,
-            kind=state.kind,
-            raised=event.what == "raised",
-            at_s=event.at_s,
-            since_s=event.since_s,
-            objective=state.objective or 0.0,
-            higher_is_better=state.higher_is_better,
-            span=state.span,
-        )
+    def _event(self, found: ticking.Evaluation, event: AlarmEvent) -> AlarmEvent:
+        """Return an event with the answers behind it."""
+        streams = self._streams.values()
+        [stream] = (e for e in streams if (e.signal, e.judge) == (event.signal, event.judge))
+        return replace(event, span=self._span(stream, found.alarms[stream.series]))
 
     def _state(self, stream: Stream, found: ticking.Evaluation) -> AlarmState:
         alarm = found.alarms.get(stream.series) or Alarm.begin(stream.objective, 1.0)

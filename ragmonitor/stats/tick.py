@@ -13,12 +13,12 @@ import math
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
-from ragmonitor.records import Estimate
-from ragmonitor.stats.alarm import Alarm, Event
+from ragmonitor.records import AlarmEvent, Estimate
+from ragmonitor.stats.alarm import Alarm
 from ragmonitor.stats.beta import clopper_pearson
 from ragmonitor.stats.comparison import (
     ALPHA,
@@ -62,23 +62,12 @@ _ENDED: Final = (("h", HOUR_S + DAY_S), ("c", MEAN_S + DAY_S), ("q", DAY_S + LEA
 """Kinds of buckets, and the age at which they end."""
 
 
-class AlarmEvent(NamedTuple):
-    """An alarm that was raised or cleared."""
-
-    series: str
-    what: Event
-    at_s: float
-    """By the store's clock."""
-    since_s: float
-    """When the rise began; of a clearing, when the alarm was raised."""
-
-
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """What a tick found."""
 
     events: Sequence[AlarmEvent]
-    """Those of this tick."""
+    """Those of this tick, without their spans."""
     alarms: Mapping[str, Alarm]
     """By series, as far as is known: open draws count as fine."""
     means: Mapping[str, Mapping[str, Mean]]
@@ -195,7 +184,7 @@ class Tick:
         alarms: dict[str, Alarm] = {}
         for each in self._watched:
             alarm = self._alarm(known, each)
-            alarms[each.series], happened = _advance(alarm, each.series, bets, closing, now_s)
+            alarms[each.series], happened = _advance(alarm, each, bets, closing, now_s)
             events += happened
             if is_minute:
                 alarm.forget(now_s)
@@ -408,7 +397,7 @@ class Tick:
 
 def _advance(
     alarm: Alarm,
-    series: str,
+    stream: Stream,
     bets: Mapping[int, Mapping[str, Rows]],
     closing: Sequence[int],
     now_s: float,
@@ -419,7 +408,7 @@ def _advance(
     fine, and without what was put aside: that comes in by what is known for good. That is a lower
     bound of what they will come to, so an alarm may be raised on it; it then begins anew.
     """
-    ahead = alarm
+    ahead, series = alarm, stream.series
     events: list[AlarmEvent] = []
     held: set[str] = set()
     lasts = {*closing[-1:], *[*bets][-1:]}
@@ -438,7 +427,18 @@ def _advance(
         at_s = min(t + BET_S, now_s)  # the end of its bucket may be yet to come
         if what == "raised":
             ahead.raised_at_s, since_s = at_s, ahead.began_s
-        events.append(AlarmEvent(series, what, at_s, since_s))
+        events.append(
+            AlarmEvent(
+                signal=stream.signal,
+                judge=stream.judge,
+                kind=stream.kind,
+                raised=what == "raised",
+                at_s=at_s,
+                since_s=since_s,
+                objective=stream.on_its_scale(alarm.objective) or 0.0,
+                higher_is_better=stream.higher_is_better,
+            )
+        )
         if not is_closed:
             # What was seen so far has raised (or cleared) it, and is not to do so again.
             alarm.take_over(ahead.copy())

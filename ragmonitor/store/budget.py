@@ -12,13 +12,12 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from ragmonitor.store.buckets import DAY_S, HOUR_S
-from ragmonitor.store.interface import Store, StoreUnavailableError
+from ragmonitor.store.interface import TRIES, Store, StoreUnavailableError
 
 HELD_FOR_S: Final = 3_600.0
 """What a process reserved and does not speak of for so long counts as spent: it is gone."""
 STALE_S: Final = 1.0
 """The age that our view of other processes' spending may have when a probability is fixed."""
-TRIES: Final = 200
 _RESIDUE: Final = 1e-9
 """What is held below it is what rounding left."""
 

@@ -30,7 +30,7 @@ MAX_ROW_BYTES: Final = 256 * 1024
 MAX_ROWS: Final = 1_000
 SETTLED_S: Final = 3_600
 """A record that was settled is known for so long; one that waits for its verdict for a day."""
-TRIES: Final = 100
+TRIES: Final = 200
 """So often a change is tried again where another process was faster."""
 RECORD: Final = "record"
 """Kind of the rows of records: the bucket of the draw, a blank, and what was decided; empty: the

@@ -10,6 +10,7 @@ from ragmonitor.store.interface import (
     LEASE_S,
     MAX_SLICES,
     MAX_VALUES,
+    TRIES,
     Store,
     StoreUnavailableError,
 )
@@ -18,7 +19,6 @@ ADMITTED: Final = ("shared", "admitted")
 LEASE: Final = ("shared", "lease")
 OTHER: Final = "other"
 """The value of all that have no series of their own."""
-TRIES: Final = 200
 
 
 def takes_lease(store: Store, holder: str) -> bool:

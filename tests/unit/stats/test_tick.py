@@ -74,13 +74,13 @@ def test_a_rise_is_raised_and_cleared_and_said_in_one_number():
     service = Service()
     assert service.run(3 * HOUR_S, lambda t, _: 0.02) == []
     [raised] = service.run(1_800.0, lambda t, _: 0.4)
-    assert (raised.series, raised.what) == ("s", "raised")
+    assert raised.raised
     assert BEGAN_S + 2 * HOUR_S < raised.since_s < raised.at_s < service.now_s
     said = service.tick.level(service.watched[0], raised.since_s)
     assert 0.2 < said.lower < said.mean < said.upper < 0.6
     assert service.evaluation.alarms["s"].is_active
     [cleared] = service.run(8 * HOUR_S, lambda t, _: 0.0)
-    assert (cleared.what, cleared.since_s) == ("cleared", raised.at_s)
+    assert (cleared.raised, cleared.since_s) == (False, raised.at_s)
 
 
 def test_a_worker_whose_clock_is_behind_alarms_like_any_other():
@@ -104,7 +104,7 @@ def test_ticks_of_many_processes_are_those_of_one():
             if service is many and part % 3 == 0:
                 service.tick._store, broken = _Refusing(service.store), service.tick
                 broken.run()
-    assert [e[:3] for e in one.events] == [e[:3] for e in many.events]
+    assert [(e.raised, e.at_s) for e in one.events] == [(e.raised, e.at_s) for e in many.events]
     assert one.events
     assert one.evaluation.alarms["s"].evidence == pytest.approx(
         many.evaluation.alarms["s"].evidence, rel=1e-9
@@ -146,7 +146,7 @@ def test_nobody_waits_for_slow_verdicts_and_none_is_counted_twice():
     events = service.run(
         2 * HOUR_S, lambda t, _: 0.6, after_s=lambda bad: 2.0 if slow.random() < 0.35 else 540.0
     )
-    assert [event.what for event in events] == ["raised"]
+    assert [event.raised for event in events] == [True]
     assert events[0].at_s - BEGAN_S - HOUR_S < 2_400
 
 
@@ -233,4 +233,4 @@ def test_what_another_release_wrote_of_alarms_and_means_begins_anew():
     unreadable = {"alarm:s": b"\xc1", "window:1h": b'{"s":[[1,0,0],null]}'}
     service.store.keep_all("tick", unreadable)
     service.run(HOUR_S, lambda _t, _s: 0.5)
-    assert [event.what for event in service.events] == ["raised"]
+    assert [event.raised for event in service.events] == [True]
