@@ -82,6 +82,18 @@ def test_every_format_says_the_same(form: str):
         assert field in sentence.reasons[1].lower()
 
 
+def test_a_table_with_stray_carriage_returns_is_read():
+    """They are no error of the reader of commas, and no end of a line."""
+    chunk = FORMS["csv"].replace("dimmable\n", "dimmable\r \r\n")
+    assert only("The Brio costs $40.", chunk).verdict is SUPPORTED
+
+
+def test_json_without_its_end_keeps_what_is_inside_what():
+    """A field is named with the objects around it, as in the whole."""
+    chunk = json.dumps(SHOP | {"attributes": {"dogs": False, "tv": True}}).removesuffix("}}")
+    assert only("Dogs are allowed.", chunk + ', "bar').reasons[-1] == "attributes.dogs: False"
+
+
 @pytest.mark.parametrize(
     "prose",
     [
