@@ -10,6 +10,7 @@ from dataclasses import replace
 from email.message import Message
 from typing import Final
 
+from google.protobuf import json_format
 from google.protobuf.message import Message as Protobuf
 from google.rpc.status_pb2 import Status
 
@@ -17,7 +18,7 @@ from ragmonitor.export.server import HttpServer, Reply
 from ragmonitor.export.view.access import Access
 from ragmonitor.receive import otlp_bodies
 from ragmonitor.receive.open_traces import QUIET_S, FullError, OpenTraces
-from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body
+from ragmonitor.receive.otlp_bodies import JSON, PROTOBUF, UnreadableBodyError, media_type
 
 PATH: Final = "/v1/traces"
 _STOPPING_S: Final = 2.0
@@ -51,7 +52,7 @@ class HttpReceiver:
         self._server = HttpServer(
             host,
             port,
-            lambda _target, _headers: _said(404, f"spans are sent by POST to {PATH}"),
+            lambda _target, _headers: _said(404, f"spans are sent by POST to {PATH}", JSON),
             count=traces.count,
             receive=self._receive,
             admit=self._admit,
@@ -79,8 +80,7 @@ class HttpReceiver:
         is_bearer = scheme.lower() == "bearer" and self._access.is_token(shown.strip())
         if self._access.needs_token and not is_bearer:
             self._traces.count("unauthorized")
-            refusal = _said(401, "a bearer token is needed", kind)
-            return replace(refusal, headers=(("WWW-Authenticate", "Bearer"),))
+            return _said(401, "a bearer token is needed", kind, ("WWW-Authenticate", "Bearer"))
         if not self._access.needs_token and "Origin" in headers:
             # A browser, which a website that gives its name the address 127.0.0.1 (DNS rebinding)
             # would make send spans of its own invention. Exporters have no origin.
@@ -101,14 +101,16 @@ class HttpReceiver:
                 self._traces.count("malformed")
             return _said(error.status, str(error), kind)
         except FullError as error:
-            again = ("Retry-After", f"{QUIET_S:.0f}")
-            return replace(_said(429, str(error), kind), headers=(again,))
+            return _said(429, str(error), kind, ("Retry-After", f"{QUIET_S:.0f}"))
 
 
 def _reply(status: int, message: Protobuf, content_type: str) -> Reply:
-    kind, body = reply_body(message, content_type)
-    return Reply(status=status, content_type=kind, body=body)
+    """Return a reply in the kind of the request."""
+    if media_type(content_type) == JSON:
+        body = json_format.MessageToJson(message, indent=None).encode()
+        return Reply(status=status, content_type=JSON, body=body)
+    return Reply(status=status, content_type=PROTOBUF, body=message.SerializeToString())
 
 
-def _said(status: int, why: str, content_type: str = "application/json") -> Reply:
-    return _reply(status, Status(message=why), content_type)
+def _said(status: int, why: str, content_type: str, *headers: tuple[str, str]) -> Reply:
+    return replace(_reply(status, Status(message=why), content_type), headers=headers)

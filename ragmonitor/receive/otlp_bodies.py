@@ -1,4 +1,4 @@
-"""Requests and replies of OTLP over HTTP as bytes: protobuf or JSON, plain or compressed by gzip.
+"""Requests of OTLP over HTTP as bytes: protobuf or JSON, plain or compressed by gzip.
 
 https://opentelemetry.io/docs/specs/otlp/#otlphttp
 """
@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from google.protobuf import json_format
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 PROTOBUF: Final = "application/x-protobuf"
@@ -142,10 +142,3 @@ def _without_surrogates(value: Any) -> str:
     """Return JSON in which halves of a character, where JavaScript cut a text, are U+FFFD."""
     text = json.dumps(value, ensure_ascii=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def reply_body(message: Message, content_type: str) -> tuple[str, bytes]:
-    """Return (content type, body) of a reply, in the kind of the request."""
-    if media_type(content_type) == JSON:
-        return JSON, json_format.MessageToJson(message, indent=None).encode()
-    return PROTOBUF, message.SerializeToString()
