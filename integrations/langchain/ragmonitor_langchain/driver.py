@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.language_models.chat_models import generate_from_stream
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnablePassthrough
@@ -38,23 +39,11 @@ class AnsweringModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "ragmonitor-answering"
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        prompt, reply = self._reply(messages)
-        message = AIMessage(content=reply, usage_metadata=_usage(prompt, reply))
-        return ChatResult(generations=[ChatGeneration(message=message)])
+    def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
+        return generate_from_stream(AnsweringModel._stream(self, messages))
 
     def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], *_: Any, **options: Any
     ) -> Iterator[ChatGenerationChunk]:
         prompt, reply = self._reply(messages)
         for piece in _PIECE.findall(reply):

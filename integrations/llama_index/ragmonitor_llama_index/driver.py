@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
@@ -40,23 +41,19 @@ class _ScriptedLLM(CustomLLM):
         return LLMMetadata(context_window=_WINDOW, num_output=256, model_name="scripted")
 
     @llm_completion_callback()
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:  # noqa: ARG002
+    def complete(self, prompt: str, *_: Any, **options: Any) -> CompletionResponse:  # noqa: ARG002
         return CompletionResponse(text=self.respond(prompt))
 
     @llm_completion_callback()
     def stream_complete(
         self,
         prompt: str,
-        formatted: bool = False,  # noqa: ARG002
-        **kwargs: Any,  # noqa: ARG002
+        *_: Any,
+        **options: Any,  # noqa: ARG002
     ) -> CompletionResponseGen:
-        def pieces() -> CompletionResponseGen:
-            text = ""
-            for piece in re.findall(r"\s*\S+\s*|\s+", self.respond(prompt)):
-                text += piece
-                yield CompletionResponse(text=text, delta=piece)
-
-        return pieces()
+        pieces = re.findall(r"\s*\S+\s*|\s+", self.respond(prompt))
+        texts = zip(accumulate(pieces), pieces, strict=True)
+        return (CompletionResponse(text=text, delta=piece) for text, piece in texts)
 
 
 class _FunctionRetriever(BaseRetriever):
