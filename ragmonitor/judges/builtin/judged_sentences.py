@@ -26,7 +26,7 @@ from ragmonitor.judges.builtin.parsed_sentences import (
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, may_be_claim
 from ragmonitor.judges.builtin.structured.field_reading import FieldReading
 from ragmonitor.judges.builtin.structured.fields import FieldTable
-from ragmonitor.judges.builtin.terms import AND, Key, Term, in_ascii, placed
+from ragmonitor.judges.builtin.terms import AND, Key, Term
 from ragmonitor.records import Reason, Severity, Verdict
 
 SUPPORTED_FROM: Final = 0.5
@@ -216,8 +216,7 @@ def _judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
     if not sentence.weight:
         return JudgedSentence(sentence)
     if evidence.table and sentence.act is SpeechAct.CLAIM:
-        bare = in_ascii(sentence.bare)
-        sentence = replace(sentence, bare=bare, terms=placed(bare))
+        sentence = sentence.placed
     where = evidence.where
     missing = [term for term in sentence.terms if term.weight and term.key not in where]
     if missing and "number" in sentence.kinds:

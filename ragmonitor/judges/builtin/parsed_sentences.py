@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, pairwise
 from operator import attrgetter
@@ -19,7 +19,7 @@ from ragmonitor.judges.builtin.polarity import (
     english_polarity,
 )
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, content_count, speech_act_of
-from ragmonitor.judges.builtin.terms import AND, Key, Term, placed, terms
+from ragmonitor.judges.builtin.terms import AND, Key, Term, in_ascii, placed, terms
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
@@ -48,6 +48,13 @@ class ParsedSentence:
         if HAS_OPPOSITE.isdisjoint(self.weights):
             return self.weights
         return {OPPOSITE.get(key, (key, 1))[0]: weight for key, weight in self.weights.items()}
+
+    @cached_property
+    def placed(self) -> ParsedSentence:
+        """The same in plain letters, with the offsets of its terms."""
+        bare = in_ascii(self.bare)
+        known = self.terms if bare == self.bare else ()
+        return replace(self, bare=bare, terms=placed(bare, known))
 
     @cached_property
     def polarity(self) -> Polarity:
