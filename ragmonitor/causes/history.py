@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 import msgspec
 
@@ -31,6 +30,9 @@ MAX_TOLD: Final = 4_000
 """The characters of a name or a value that are looked at; of those `MAX_LENGTH` are kept."""
 MAX_ATTRIBUTES: Final = 8
 READ_S: Final = 10.0
+EVENT: Final = "event"
+VERSION: Final = "version"
+"""Kinds of the rows of events, and of versions by their slices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +43,10 @@ class Event:
     name: str
     """`reindexed`, a version, a judge."""
     at_s: float
-    """Seconds since the epoch."""
-    attributes: Mapping[str, str]
-
-
-class Seen(NamedTuple):
-    """When a version answered, in seconds since the epoch."""
-
-    first_s: float
-    last_s: float
+    """Seconds since the epoch; of a version, of its first answer."""
+    last_s: float = 0.0
+    """When a version answered last."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 class History(Part):
@@ -82,7 +79,7 @@ class History(Part):
         self._read_s = -math.inf
         self.events: Sequence[Event] = ()
         """As of the last tick, in the order of time."""
-        self.versions: Mapping[str, Seen] = {}
+        self.versions: Mapping[str, Event] = {}
         """By slice, such as `service_version=1.1`; in the order of their first answers."""
 
     def note(
@@ -132,15 +129,21 @@ class History(Part):
         if not told and not is_new and 0 <= now_s - self._read_s < READ_S:
             return
         self._read_s, seen, self._seen = now_s, self._seen, {}
+        known = self._read(VERSION)
         for version, last_s in seen.items():
-            row = self._store.row("version", version)
-            first_s = last_s if row is None else json.loads(row)[0]
-            self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
-        self._read()
+            first = known.get(version) or Event(kind="deployment", name=version, at_s=last_s)
+            known[version] = replace(first, last_s=last_s)
+            self._store.keep(VERSION, version, msgspec.json.encode(known[version]))
+        # Of two that came at the same time the later name is the newer version.
+        versions = sorted(known.values(), key=lambda each: (each.at_s, each.name))
+        self.versions = {each.name: each for each in versions}
+        deployed = [replace(each, name=_version_name(each.name)) for each in versions]
+        events = [*self._read(EVENT).values(), *deployed]
+        self.events = sorted(events, key=lambda each: each.at_s)[-MAX_EVENTS:]
 
     def _keep(self, event: Event) -> None:
         key = f"{event.kind}: {event.name}"
-        self._store.keep("event", key, msgspec.json.encode(event), most=MAX_EVENTS)
+        self._store.keep(EVENT, key, msgspec.json.encode(event), most=MAX_EVENTS)
 
     def _note_judge(self) -> None:
         if self._judge != self._known_judge:
@@ -149,26 +152,16 @@ class History(Part):
             if before != name.encode():
                 self._store.keep("judge", "last", name.encode())
                 if before is not None:
-                    now_s = self._store.now()
-                    self._keep(Event(kind="judge_change", name=name, at_s=now_s, attributes={}))
+                    self._keep(Event(kind="judge_change", name=name, at_s=self._store.now()))
 
-    def _read(self) -> None:
-        events: list[Event] = []
-        for row in self._store.rows("event").values():
+    def _read(self, kind: str) -> dict[str, Event]:
+        events = {}
+        for key, row in self._store.rows(kind).items():
             try:
-                events.append(msgspec.json.decode(row, type=Event))
+                events[key] = msgspec.json.decode(row, type=Event)
             except msgspec.MsgspecError as error:
                 record_problem("causes", f"an event in the store cannot be read: {error!r}")
-        rows = self._store.rows("version")
-        seen = {version: Seen(*json.loads(row)) for version, row in rows.items()}
-        # Of two that came at the same time the later name is the newer version.
-        order = sorted(seen, key=lambda version: (seen[version].first_s, version))
-        self.versions = {version: seen[version] for version in order}
-        events += [
-            Event(kind="deployment", name=_version_name(each), at_s=found.first_s, attributes={})
-            for each, found in self.versions.items()
-        ]
-        self.events = sorted(events, key=lambda each: each.at_s)[-MAX_EVENTS:]
+        return events
 
     def gauges(self) -> Iterator[GaugeValue]:
         """Return when each event was last."""

@@ -160,7 +160,7 @@ class Versions(Part):
             kind="quality",
             raised=True,
             at_s=now_s,
-            since_s=self._history.versions[found.version].first_s,
+            since_s=self._history.versions[found.version].at_s,
             objective=0.0,
             detail=_said(found),
         )
