@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -182,21 +182,15 @@ class PrometheusExporter(Exporter):
 
     # --- the current state -----------------------------------------------------------------------
 
-    def refresh(
-        self,
-        *,
-        snapshot: Snapshot,
-        queue_depth: int,
-        errors: Mapping[str, int],
-    ) -> None:
+    def refresh(self, *, snapshot: Snapshot, queue_depth: int) -> None:
         """Show the current state, add what was counted to the store, and open the endpoint."""
         self._snapshot = snapshot
-        self._instruments.show((*states(snapshot), self._own_state(queue_depth, errors)))
+        self._instruments.show((*states(snapshot), self._own_state(queue_depth)))
         self._share()
         if self._serve:
             self._endpoint.open()
 
-    def _own_state(self, queue_depth: int, errors: Mapping[str, int]) -> Iterator[State]:
+    def _own_state(self, queue_depth: int) -> Iterator[State]:
         yield metrics.QUEUE_DEPTH, (), queue_depth
         yield metrics.WORKER_SEEN, (), time.time()
         yield metrics.SERVICE_INFO, (self._version,), 1
@@ -204,7 +198,7 @@ class PrometheusExporter(Exporter):
             yield metrics.JUDGE_INFO, (judge, *identity), 1
         if self._page_url:
             yield metrics.PAGE_INFO, (self._page_url,), 1
-        for stage, count in dict(errors).items():
+        for stage, count in dict(guard.errors).items():
             if count > self._errors_before[stage]:
                 yield metrics.INTERNAL_ERRORS, (stage,), count - self._errors_before[stage]
 

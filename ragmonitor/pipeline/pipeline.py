@@ -284,7 +284,7 @@ class Pipeline(BackHalf):
             snapshot = self._snapshot()
             with contained("capture"):
                 self._poll()
-            self.meters.refresh(snapshot=snapshot, queue_depth=len(self.queue), errors=errors)
+            self.meters.refresh(snapshot=snapshot, queue_depth=len(self.queue))
             self.alarms, self.metrics_url = snapshot.alarms, self.meters.url
             if self.metrics_url is not None and self.stages.shows_page:
                 self.ui_url = self.metrics_url.removesuffix("metrics") + "ragmonitor/"

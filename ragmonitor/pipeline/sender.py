@@ -23,7 +23,7 @@ from ragmonitor.records import Cause, GaugeValue, JudgeIdentity, Report, Snapsho
 from ragmonitor.runtime import wire
 from ragmonitor.runtime.errors import SettingsError, StreamError
 from ragmonitor.runtime.feedback import Feedback
-from ragmonitor.runtime.guard import contained, errors, record_outage
+from ragmonitor.runtime.guard import contained, record_outage
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.semconv.metrics import STREAM_UP
 from ragmonitor.settings import Settings
@@ -239,11 +239,8 @@ class StreamSender(Sender):
         with self.step:
             self.ledger.count_notes()
             is_up = GaugeValue(name=STREAM_UP, value=not self._is_down)
-            self.meters.refresh(
-                snapshot=Snapshot(gauges=(*self._gauges(), is_up)),
-                queue_depth=len(self.queue),
-                errors=errors,
-            )
+            snapshot = Snapshot(gauges=(*self._gauges(), is_up))
+            self.meters.refresh(snapshot=snapshot, queue_depth=len(self.queue))
         self.metrics_url = self.meters.url
 
     def _end(self, deadline: float) -> None:

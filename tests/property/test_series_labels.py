@@ -75,7 +75,6 @@ def filled(text: Any) -> PrometheusExporter:
             ),
         ),
         queue_depth=1,
-        errors={text(): 1},
     )
     return built
 
@@ -141,7 +140,7 @@ def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None
     )
     bad["gauges"] = (*bad.get("gauges", ()), good)
     before = guard.errors["metrics"]
-    built.refresh(snapshot=Snapshot(**bad), queue_depth=4, errors={})
+    built.refresh(snapshot=Snapshot(**bad), queue_depth=4)
     assert guard.errors["metrics"] == before + 1
     labels = {"service": "shop", "judge": MODEL.name}
     assert built.registry.get_sample_value("ragmonitor_anchor_flip_rate", labels) == 3

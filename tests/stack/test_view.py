@@ -29,7 +29,6 @@ from ragmonitor.records import (
     Unscored,
     Verdict,
 )
-from ragmonitor.runtime import guard
 from ragmonitor.runtime.feedback import JoinedFeedback, feedback_of
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ManualClock
@@ -204,7 +203,7 @@ class Shown:
             incidents=incidents,
         )
         self.exporter = PrometheusExporter(Settings.load(server={"port": 0}), pages=self.view.reply)
-        self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
+        self.exporter.refresh(snapshot=Snapshot(), queue_depth=0)
         self.base = str(self.exporter.url).removesuffix("/metrics")
 
     def fill(self, *, active: bool = False, cause: AlarmCause | None = None) -> None:

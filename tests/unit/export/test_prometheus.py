@@ -20,7 +20,6 @@ from ragmonitor.records import (
     Snapshot,
     Unscored,
 )
-from ragmonitor.runtime import guard
 from ragmonitor.settings import Settings
 from tests.unit.export.examples import (
     MODEL,
@@ -39,14 +38,7 @@ def exporter(**server: Any) -> PrometheusExporter:
 
 
 def refresh(built: PrometheusExporter, **state: Any) -> None:
-    built.refresh(
-        **{
-            "snapshot": Snapshot(),
-            "queue_depth": 0,
-            "errors": guard.errors,
-            **state,
-        }
-    )
+    built.refresh(**{"snapshot": Snapshot(), "queue_depth": 0, **state})
 
 
 def sample(built: PrometheusExporter, name: str, **labels: str) -> float | None:

@@ -27,7 +27,6 @@ from ragmonitor.records import (
     Snapshot,
     Unscored,
 )
-from ragmonitor.runtime import guard
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ManualClock
 from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, sums, windowed
@@ -98,7 +97,7 @@ def served(shown: View | None) -> Iterator[str]:
     exporter = PrometheusExporter(
         Settings.load(service="shop", server={"port": 0}), pages=shown and shown.reply
     )
-    exporter.refresh(snapshot=Snapshot(), queue_depth=0, errors=guard.errors)
+    exporter.refresh(snapshot=Snapshot(), queue_depth=0)
     try:
         assert exporter.url is not None
         yield exporter.url.removesuffix("/metrics")
