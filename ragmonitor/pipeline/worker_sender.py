@@ -393,11 +393,9 @@ def _metric(told: Sequence[Any]) -> Metric:
 def _summed(families: Iterable[Metric], own: Iterable[Metric]) -> list[Metric]:
     """Return the families, with the counters of `own` added to theirs; or `own`, without any."""
     result = {family.name: family for family in families}
-    if not result:
-        return [*own]
-    for family in (each for each in own if each.type == "counter" and each.samples):
+    for family in own:
         known = result.setdefault(family.name, family)
-        if known is not family:
+        if known is not family and family.type == "counter":
             sums: defaultdict[tuple[Any, ...], float] = defaultdict(float)
             for name, labels, value, *_ in (*known.samples, *family.samples):
                 sums[name, *labels.items()] += value
