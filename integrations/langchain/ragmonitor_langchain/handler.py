@@ -84,6 +84,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._writing: tuple[UUID | None, Callable[[str], None]] = (None, list[str]().append)
         self._ended = recorder.ended
         self._run = recorder.run
+        self._follow, self._picks = recorder.follow, recorder.picks
         self.recorder = recorder
 
     def __eq__(self, other: object) -> bool:
@@ -116,10 +117,10 @@ class RagMonitorHandler(BaseCallbackHandler):
             key = run_id.int if type(run_id) is UUID else run_id
             parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
             called = name or _name_in(serialized)
-            picked = self.recorder.picks(called, tags, parent)
+            picked = self._picks(called, tags, parent)
             above = None if parent is None else self._run(parent)
             if above is not None and not picked:
-                self.recorder.follow(key, above)
+                self._follow(key, above)
                 return
             if parent is None and not picked and called.startswith(_EACH):
                 return  # many questions at once: each of its own runs is a root
@@ -157,6 +158,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
         inputs: Any = None,
         **_: Any,
     ) -> None:
@@ -208,22 +210,14 @@ class RagMonitorHandler(BaseCallbackHandler):
     ) -> None:
         """Note the query of a search."""
         with _capture:
-            self._begin("retriever", serialized, query, **event)
+            self._begin("retriever", serialized, query, event)
 
     def _begin(
-        self,
-        kind: RunKind,
-        serialized: dict[str, Any] | None,
-        inputs: Any,
-        details: Any = None,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        name: str | None = None,
-        **_: Any,
+        self, kind: RunKind, called: Any, inputs: Any, event: dict[str, Any], details: Any = None
     ) -> None:
-        called = name or _name_in(serialized)
-        self._started(_key(run_id), _key(parent_run_id), kind, called, inputs, details)
+        name = event.get("name") or _name_in(called)
+        run_id, parent_id = _key(event["run_id"]), _key(event.get("parent_run_id"))
+        self._started(run_id, parent_id, kind, name, inputs, details)
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
         """Note the documents, before the application can change them."""
@@ -253,7 +247,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         with _capture:
             asked = [*messages[0]] if messages else None  # a copy: agents append to their list
             details = tags, metadata, invocation_params
-            self._begin("model", serialized, asked, details, **event)
+            self._begin("model", serialized, asked, event, details)
 
     def on_llm_start(
         self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
@@ -307,7 +301,7 @@ class RagMonitorHandler(BaseCallbackHandler):
     ) -> None:
         """Note that an agent uses a tool, so that a retriever in it finds its parent."""
         with _capture:
-            self._begin("tool", serialized, _safely(keep, inputs) or input_str, **event)
+            self._begin("tool", serialized, _safely(keep, inputs) or input_str, event)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, name: str | None = None, **_: Any) -> None:
         """Note the documents that a tool returned, or a search tool's text."""
