@@ -581,7 +581,8 @@ class StreamedAnswer(Listener):
         if not text:
             self._is_missing = self._is_missing or text is None
             return
-        recorder.first_piece()
+        if not self._characters:
+            recorder.first_piece()
         self._characters += len(text) + PIECE_CHARACTERS
         if self._characters > MAX_CHARACTERS:
             self._is_missing = True

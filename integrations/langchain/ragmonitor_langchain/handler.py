@@ -172,11 +172,8 @@ class RagMonitorHandler(BaseCallbackHandler):
             kept = _safely(keep, outputs)
             if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
                 kept = LastPiece(kept)
-            if (
-                parent_run_id is None
-                and type(kept) is KeptDocuments
-                and self.recorder.scope() is None
-            ):
+            is_search = parent_run_id is None and type(kept) is KeptDocuments
+            if is_search and self.recorder.scope() is None:
                 self.recorder.forget(key)  # a search, perhaps with its question rewritten
                 return
             self._ended(
