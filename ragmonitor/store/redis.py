@@ -85,12 +85,14 @@ class Redis(Store):
     # --- what is kept ---------------------------------------------------------------------------
 
     def peek(self, keys: Sequence[Key] = ()) -> tuple[float, list[bytes | None]]:
+        # What cannot be encoded is the caller's fault: the server is not away.
+        names = [(kind, key.encode()) for kind, key in keys]
         with self._asking():
             pipeline = self.client.pipeline(transaction=False)
             pipeline.time()
-            for kind, key in keys:
+            for kind, key in names:
                 if kind == RECORD:
-                    pipeline.get(f"{self._prefix}record{key}")
+                    pipeline.get(f"{self._prefix}record".encode() + key)
                 else:
                     pipeline.hget(f"{self._prefix}rows:{kind}", key)
             (seconds, micros), *found = pipeline.execute()
@@ -119,9 +121,10 @@ class Redis(Store):
             [*change.acknowledged],
             change.most,
         )
+        packed_arguments = [*map(_msgpack, arguments)]
+        keys = [self._prefix + name for name in names]
         with self._asking():
-            keys = [self._prefix + name for name in names]
-            return bool(self._change(keys=keys, args=[*map(_msgpack, arguments)]))
+            return bool(self._change(keys=keys, args=packed_arguments))
 
     def names(self, kind: str) -> list[int]:
         found = self._ask("zrangebylex", "names", f"[{kind}", f"({kind}~")

@@ -127,6 +127,16 @@ def test_a_state_that_cannot_be_read_begins_anew(store, spoiled):
     assert store.state() == (1, {"closed": 5})
 
 
+def test_what_cannot_be_encoded_is_no_outage(store):
+    """It is said, and keeps nothing else out."""
+    with pytest.raises(UnicodeEncodeError):
+        store.add({"r0": {"half \ud800": [1.0]}})
+    with pytest.raises(UnicodeEncodeError):
+        store.row("answer", "half \ud800")
+    assert store.add({"r0": {"s": [1.0]}}).bucket > 0
+    assert store.read("r0") == {"s": [1.0]}
+
+
 def test_one_holder_has_the_lease(store):
     """Who has it keeps it; nobody else gets it meanwhile."""
     assert takes_lease(store, "a")
