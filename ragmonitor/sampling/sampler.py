@@ -92,7 +92,7 @@ class AdaptiveSampler:
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return whether this answer is drawn, and how likely that was; reserve its cost if so."""
         now = self._clock()
-        cost, level, bearable_per_s = self._expected_cost(interaction), math.inf, math.inf
+        cost, level, bearable_per_s = self._cost_of(interaction), math.inf, math.inf
         self._per_s = self._arrivals_per_s(now) + FADING_PER_S
         self._arrived_s = now
         if self._budget is not None:
@@ -146,6 +146,9 @@ class AdaptiveSampler:
         # A clock that was put back lets nothing fade.
         return self._per_s * math.exp(-FADING_PER_S * max(0.0, now - self._arrived_s))
 
+    def _cost_of(self, interaction: Interaction) -> float:
+        return 0.0 if self._budget is None else self._expected_cost(interaction)
+
     def _warn_of(self, cost: float) -> None:
         """Say once that the budget is too small for such readings, however long one waits."""
         if self._budget is None or self._is_warned or cost <= self._budget.capacity:
@@ -172,7 +175,7 @@ class AdaptiveSampler:
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
-        cost = self._expected_cost(interaction)
+        cost = self._cost_of(interaction)
         if not self._reserves(cost):
             return None
         return SamplingDecision(inclusion_probability=1.0, drawn=True, reserved=cost)
