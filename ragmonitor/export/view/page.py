@@ -109,8 +109,8 @@ class View(Exporter):
             "content": self._content,
             "judge": judge,
             "builtin": builtin,
-            "trace_url": settings.server.ui_trace_url,
         }
+        self._trace_url = settings.server.ui_trace_url
         self._lock = threading.Lock()
         self._started_s = self._now()
         self._received = self._judged = 0
@@ -264,7 +264,8 @@ class View(Exporter):
                 found = [each for each in found if each.report.interaction.id == query["id"]]
             kept = len(self._answers)
         entries = [self._answers.entry(each) for each in found[:most]]
-        return {"kept": kept, "found": len(found), "answers": entries}
+        traces = {"trace_url": self._trace_url}
+        return {"kept": kept, "found": len(found), "answers": entries} | traces
 
 
 def _json(value: Any) -> Reply:

@@ -8,25 +8,22 @@ const REPLY_WITHIN_MS = 10000;
 
 /** The JSON or the text at an address below the page. */
 export async function ask(path, kind = "json") {
-  const reply = await fetch(path, {
-    cache: "no-store",
-    credentials: "same-origin",
-    signal: AbortSignal.timeout(REPLY_WITHIN_MS),
-  });
-  if (!reply.ok) throw new Error(String(reply.status));
+  const reply = await fetch(path, { signal: AbortSignal.timeout(REPLY_WITHIN_MS) });
+  if (!reply.ok) throw new Error(reply.status);
   return reply[kind]();
 }
 
-export function element(name, options = {}, ...children) {
-  const node = document.createElement(name);
+const maker = (space) => (name, options = {}, ...children) => {
+  const node = document.createElementNS(space, name);
   for (const [key, value] of Object.entries(options)) {
-    if (key === "class") node.className = value;
-    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined) node.setAttribute(key, value);
   }
-  node.append(...children.filter((child) => child !== null && child !== ""));
+  node.append(...children.flat(Infinity).filter(Boolean));
   return node;
-}
+};
+export const element = maker("http://www.w3.org/1999/xhtml");
+export const shape = maker("http://www.w3.org/2000/svg");
 
 export function say(node, text) {
   node.hidden = !text;
@@ -35,20 +32,18 @@ export function say(node, text) {
 
 /** Put children in place of others, unless they say the same. */
 export function renew(node, children) {
-  const next = document.createElement(node.localName);
-  next.append(...children.filter(Boolean));
+  const next = element(node.localName, {}, children);
   if (next.innerHTML !== node.innerHTML) node.replaceChildren(...next.childNodes);
 }
 
 /** A table of columns, each [title, from an entry to its cell]. */
-export function table(columns, entries) {
-  const head = columns.map(([title]) => element("th", { scope: "col" }, title));
-  const row = (each) => columns.map(([title, cell], n) => (
-    n ? element("td", { "data-label": title }, cell(each)) : element("th", { scope: "row" }, cell(each))
+export function table(id, columns, entries) {
+  const row = (entry) => columns.map(([title, cell], n) => (
+    n ? element("td", { "data-label": title }, cell(entry)) : element("th", { scope: "row" }, cell(entry))
   ));
-  return element("table", { class: "stacks" },
-    element("thead", {}, element("tr", {}, ...head)),
-    element("tbody", {}, ...entries.map((each) => element("tr", {}, ...row(each)))));
+  return element("div", { class: "panel", id }, element("table", { class: "stacks" },
+    element("thead", {}, element("tr", {}, columns.map(([title]) => element("th", { scope: "col" }, title)))),
+    element("tbody", {}, entries.map((entry) => element("tr", {}, row(entry))))));
 }
 
 export const tag = (text, kind = "") => element("span", { class: `tag ${kind}` }, text);
@@ -116,9 +111,6 @@ export function bound({ objective, higher_is_better: isLeast, signal }) {
   return t(isLeast ? "atLeast" : "atMost", { value: isRate(signal) ? percent(rounded) : rounded.toFixed(2) });
 }
 
-export const range = (found, signal) => t("interval", {
-  lower: number(found.lower, signal),
-  upper: number(found.upper, signal),
-});
+export const range = ({ lower, upper, signal }) => t("interval", { lower: number(lower, signal), upper: number(upper, signal) });
 
 export const dollars = (value) => `$${value > 0 && value < 0.1 ? Number(value.toPrecision(2)) : value.toFixed(2)}`;

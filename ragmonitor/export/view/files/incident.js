@@ -1,6 +1,6 @@
 // One incident: its Markdown, drawn within the page.
 
-import { ask, byId, element, renew } from "./dom.js";
+import { ask, element } from "./dom.js";
 import { language, t } from "./words.js";
 
 const INLINE = /\\([^A-Za-z0-9\s])|\*\*((?:\\.|[^\\])+?)\*\*|`([^`]+)`|\[((?:\\.|[^\]\\])*)\]\(<?([^)>]*)>?\)/g;
@@ -20,9 +20,9 @@ function inline(text) {
     const [whole, escaped, strong, code, label, target] = found;
     nodes.push(text.slice(reached, found.index));
     if (escaped) nodes.push(escaped);
-    else if (strong) nodes.push(element("strong", {}, ...inline(strong)));
+    else if (strong) nodes.push(element("strong", {}, inline(strong)));
     else if (code) nodes.push(element("code", {}, code));
-    else nodes.push(element("a", { href: address(target) }, ...inline(label)));
+    else nodes.push(element("a", { href: address(target) }, inline(label)));
     reached = found.index + whole.length;
   }
   return [...nodes, text.slice(reached)].filter(Boolean);
@@ -30,33 +30,32 @@ function inline(text) {
 
 function cells(line, name) {
   const found = line.replace(/^\| | \|$/g, "").split(/(?<!\\) \| /);
-  return element("tr", {}, ...found.map((each) => element(name, {}, ...inline(each))));
+  return element("tr", {}, found.map((each) => element(name, {}, inline(each))));
 }
 
 function block(text) {
   const lines = text.split("\n");
   const heading = /^(#{1,3}) (.*)$/.exec(text);
-  if (heading) return element(`h${heading[1].length + 1}`, {}, ...inline(heading[2]));
-  if (text.startsWith("> ")) return element("blockquote", {}, ...inline(lines.map((each) => each.replace(/^> ?/, "")).join(" ")));
-  if (/^\d+\. /.test(text)) return element("ol", {}, ...lines.map((each) => element("li", {}, ...inline(each.replace(/^\d+\. /, "")))));
-  if (text.startsWith("- ")) return element("ul", {}, ...lines.map((each) => element("li", {}, ...inline(each.slice(2)))));
+  if (heading) return element(`h${heading[1].length + 1}`, {}, inline(heading[2]));
+  if (text.startsWith("> ")) return element("blockquote", {}, inline(lines.map((each) => each.replace(/^> ?/, "")).join(" ")));
+  if (/^\d+\. /.test(text)) return element("ol", {}, lines.map((each) => element("li", {}, inline(each.replace(/^\d+\. /, "")))));
+  if (text.startsWith("- ")) return element("ul", {}, lines.map((each) => element("li", {}, inline(each.slice(2)))));
   if (text.startsWith("| ")) {
     const [head, , ...rows] = lines;
     return element("div", { class: "wide-table" }, element("table", {},
       element("thead", {}, cells(head, "th")),
-      element("tbody", {}, ...rows.map((each) => cells(each, "td")))));
+      element("tbody", {}, rows.map((each) => cells(each, "td")))));
   }
-  return element("p", {}, ...inline(lines.join(" ")));
+  return element("p", {}, inline(lines.join(" ")));
 }
 
-/** Draw the incident of an id, or say that it is not kept. */
-export async function showIncident(id) {
+/** The incident of an id; where it is not kept, that. */
+export async function incident(id) {
   const name = `incidents/${encodeURIComponent(id)}.md?lang=${language()}`;
-  let blocks;
-  try {
-    blocks = (await ask(name, "text")).trim().split(/\n{2,}/).map(block);
-  } catch {
-    blocks = [element("p", { class: "empty" }, t("noIncident"))];
-  }
-  renew(byId("story"), blocks);
+  const text = await ask(name, "text").catch(() => "");
+  return [
+    element("p", {}, element("a", { href: "#overview" }, t("back"))),
+    element("article", { class: "story panel", id: "story" },
+      text ? text.trim().split(/\n{2,}/).map(block) : element("p", { class: "empty" }, t("noIncident"))),
+  ];
 }

@@ -1,24 +1,23 @@
 // Asks for the state every few seconds, and shows it: the verdict first, the rest in tabs.
 
-import { drawFilters, follow, isMarked, sentence, showAnswers } from "./answers.js";
+import { follow, sentence, showAnswers } from "./answers.js";
 import { draw } from "./chart.js";
 import { ask, bound, byId, clock, count, dollars, element, isDifference, isRate, moment, number, percent, range, renew, say, span, table, tag, zone } from "./dom.js";
-import { showIncident } from "./incident.js";
+import { incident } from "./incident.js";
 import { called, language, list, speak, t } from "./words.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const FIRST = ["hallucination", "faithfulness", "answer_relevancy", "refusal"];
 const RISING_FROM = 1 / 600;
-
 const DAY_S = 86400;
-const chosen = { signal: "hallucination" };
-let state = null, seenAt = null, trouble = "", incident = "";
+let state = null, trouble = "", chosen = "hallucination";
 
 const estimate = (signal, judge, window) => state.numbers.find((n) => n.signal === signal && n.judge === judge && n.window === window);
 const judgeOf = (signal) => [state.judge, state.builtin, "none"].find((judge) => estimate(signal, judge, "1h")) ?? state.judge ?? state.builtin;
 const alarmOf = (signal, judge) => state.alarms.find((a) => a.signal === signal && a.judge === judge);
-const isBeyond = (found, alarm) => Boolean(alarm && alarm.objective !== null && (alarm.higher_is_better ? found.upper < alarm.objective : found.lower > alarm.objective));
 const openIncident = () => state.incidents.find((each) => each.closed_s === null);
+const paragraph = (...children) => element("p", {}, children);
+const link = (kind, name, text = name) => element("a", { href: `#${kind}=${encodeURIComponent(name)}` }, text);
 
 // --- the first screen ----------------------------------------------------------------------------
 
@@ -31,86 +30,76 @@ function spanned({ signal, span: since }) {
 
 function causes() {
   const { cause } = state;
-  const named = openIncident()?.cause;
-  const texts = [];
-  if (named && Object.hasOwn({ document: 1, slice: 1, version: 1, event: 1 }, named.kind)) texts.push(t("namedCause", { kind: called("named", named.kind), name: named.name }));
-  if (cause && cause.cause === "judge") texts.push(t("causeJudge", cause));
-  if (cause && cause.cause === "application") texts.push(t("causeApplication", { ...cause, kept: cause.reread - cause.flipped }));
-  return texts.length ? texts : [t("causeOpen")];
+  const { kind, name } = openIncident()?.cause ?? {};
+  const texts = [
+    ["document", "slice", "version", "event"].includes(kind) && t("namedCause", { kind: called("named", kind), name }),
+    cause?.cause === "judge" && t("causeJudge", cause),
+    cause?.cause === "application" && t("causeApplication", { ...cause, kept: cause.reread - cause.flipped }),
+  ].filter(Boolean);
+  return texts.length ? texts.join(" ") : t("causeOpen");
 }
 
 /** One of the worst answers: its marked sentence, and the way to the whole answer. */
-function worstAnswer(answer) {
-  const marked = (answer.answer ?? []).filter((piece) => piece.parts && isMarked(piece));
+function worstAnswer({ id, question, answer, diagnosis }) {
+  const marked = answer?.filter((piece) => piece.parts) ?? [];
   const worst = marked.find((piece) => piece.verdict === "contradicted") ?? marked[0];
   return element("li", {},
-    element("a", { href: `#answer=${encodeURIComponent(answer.id)}` }, answer.question || answer.id),
-    worst ? element("p", {}, sentence(worst)) : element("p", { class: "quiet" }, answer.diagnosis ? called("diagnosis", answer.diagnosis) : ""));
+    link("answer", id, question || id),
+    worst ? paragraph(sentence(worst)) : element("p", { class: "quiet" }, diagnosis ? called("diagnosis", diagnosis) : ""));
 }
 
-function alarmNodes(active) {
-  const [first, ...others] = active;
+function alarmNodes([first, ...others]) {
   const found = openIncident();
   return [
     element("h2", {}, t("alarm", { signal: called("signal", first.signal) })),
-    element("p", {}, first.span ? t("spanLimit", { span: spanned(first), bound: bound(first) }) : t("raisedAt", { time: moment(first.since_s), bound: bound(first) })),
-    element("p", {}, causes().join(" ")),
-    others.length ? element("p", {}, t("alsoAlarm", { signals: list(others.map((a) => called("signal", a.signal))) })) : null,
-    state.worst.length ? element("h3", {}, t("worst")) : null,
-    state.worst.length ? element("ol", { class: "worst" }, ...state.worst.map(worstAnswer)) : null,
-    found ? element("p", {}, element("a", { class: "button", href: `#incident=${encodeURIComponent(found.id)}` }, t("toIncident"))) : null,
+    paragraph(first.span ? t("spanLimit", { span: spanned(first), bound: bound(first) }) : t("raisedAt", { time: moment(first.since_s), bound: bound(first) })),
+    paragraph(causes()),
+    others.length ? paragraph(t("alsoAlarm", { signals: list(others.map((a) => called("signal", a.signal))) })) : null,
+    state.worst.length ? [element("h3", {}, t("worst")), element("ol", { class: "worst" }, state.worst.map(worstAnswer))] : null,
+    found ? paragraph(element("a", { class: "button", href: `#incident=${encodeURIComponent(found.id)}` }, t("toIncident"))) : null,
   ];
 }
 
 function showVerdict() {
-  const { alarms } = state;
+  const { alarms, mute } = state;
   const weight = (a) => (a.signal === "hallucination" ? 0 : a.kind === "quality" ? 1 : 2);
   const active = alarms.filter((a) => a.active).sort((a, b) => weight(a) - weight(b) || a.since_s - b.since_s);
   const rising = alarms.filter((a) => a.objective !== null && a.evidence > RISING_FROM);
   const learning = alarms.filter((a) => a.objective === null);
-  const box = byId("verdict");
   let kind = "good", text = t("fine", { all: alarms.length });
   if (active.length) kind = "bad";
   else if (rising.length) [kind, text] = ["warn", t("rising", { signals: list(rising.map((a) => called("signal", a.signal))) })];
   else if (!alarms.length) [kind, text] = ["", t(state.received ? "nothingWatched" : "waiting")];
   else if (learning.length) [kind, text] = ["", t("learning", { n: learning.length, all: alarms.length })];
-  box.className = `verdict ${kind}`;
-  renew(box, active.length ? alarmNodes(active) : [element("h2", {}, text)]);
+  byId("verdict").className = `verdict ${kind}`;
+  renew(byId("verdict"), active.length ? alarmNodes(active) : [element("h2", {}, text)]);
+  renew(byId("mute"), mute ? [
+    element("h2", {}, t("mute", { judge: state.judge, time: moment(mute.since_s), cause: called("cause", mute.cause) })),
+    paragraph(mute.detail),
+  ] : []);
   document.title = `${active.length ? "● " : ""}${state.service} · ragmonitor`;
-}
-
-function showMute() {
-  const { mute } = state;
-  byId("mute").hidden = !mute;
-  if (!mute) return;
-  const text = t("mute", { judge: state.judge, time: moment(mute.since_s), cause: called("cause", mute.cause) });
-  renew(byId("mute"), [element("h2", {}, text), element("p", {}, mute.detail)]);
-}
-
-/** Why a number is beyond its limit without an alarm, or within it during one; empty: it agrees. */
-function remark(found, alarm) {
-  if (!alarm) return "";
-  const isOver = isBeyond(found, alarm);
-  if (alarm.active) return isOver || !alarm.span ? "" : t("holdsEarlier");
-  return isOver ? t("overNoAlarm") : "";
 }
 
 function card(signal) {
   const judge = judgeOf(signal), found = estimate(signal, judge, "1h"), alarm = alarmOf(signal, judge);
-  const choose = () => { chosen.signal = signal; poll(); };
-  const node = element("button", { type: "button", class: "card panel", "data-signal": signal, "aria-pressed": String(chosen.signal === signal), onclick: choose }, element("b", {}, called("signal", signal)));
-  if (!found) {
-    node.append(element("span", { class: "value" }, "–"), element("span", { class: "quiet" }, t("few")));
-    return node;
-  }
-  const isOver = isBeyond(found, alarm);
+  const choose = () => { chosen = signal; poll(); };
+  const quiet = (text) => element("span", { class: "quiet" }, text);
+  const framed = (value, ...notes) => element(
+    "button", { type: "button", class: "card panel", "data-signal": signal, "aria-pressed": chosen === signal, onclick: choose },
+    element("b", {}, called("signal", signal)), value, notes);
+  if (!found) return framed(element("span", { class: "value" }, "–"), quiet(t("few")));
+  const objective = alarm?.objective ?? null;
+  const isOver = objective !== null && (alarm.higher_is_better ? found.upper < objective : found.lower > objective);
   const whose = judge === "none" ? t("answerCount", { n: count(found.effective_n) }) : t("scoredCount", { n: count(found.scored), judge: called("judge", judge) });
-  node.append(
+  // Where the number and the alarm disagree it is said why.
+  let why = "";
+  if (isOver && !alarm.active) why = t("overNoAlarm");
+  if (!isOver && alarm?.active && alarm.span) why = t("holdsEarlier");
+  return framed(
     element("span", { class: `value${isOver ? " over" : ""}` }, number(found.mean, signal)),
-    element("span", { class: "quiet" }, [range(found, signal), t("lastHour"), whose].join(" · ")),
-    element("span", { class: "quiet" }, (alarm?.objective ?? null) === null ? "" : t("limit", { bound: bound(alarm) })),
-    element("span", { class: "why" }, remark(found, alarm)));
-  return node;
+    quiet([range(found), t("lastHour"), whose].join(" · ")),
+    quiet(objective === null ? "" : t("limit", { bound: bound(alarm) })),
+    element("span", { class: "why" }, why));
 }
 
 function signals() {
@@ -121,17 +110,21 @@ function signals() {
 
 /** What came in, who scored it and what that cost, in one line. */
 function facts() {
-  const { per_second: speed, rate, asked, missing } = state.sampling;
-  const texts = [t("received", { n: count(state.received) })];
-  const perSecond = speed === null ? "" : t("speed", { rate: Number(speed.toPrecision(2)) });
-  if (!state.judge) return [...texts, perSecond, t("onlyBuiltin")];
+  const { per_second: perSecond, rate, asked, missing } = state.sampling;
+  const received = t("received", { n: count(state.received) });
+  const speed = perSecond === null ? "" : t("speed", { rate: Number(perSecond.toPrecision(2)) });
+  if (!state.judge) return [received, speed, t("onlyBuiltin")];
   const isShort = rate !== null && rate < 0.995 * (asked ?? 1);
-  texts.push(isShort ? "" : perSecond, t("judgedCount", { n: count(state.judged), judge: state.judge }));
-  if (rate !== null) texts.push(isShort ? t("bears", { rate: percent(rate), speed: perSecond, asked: percent(asked ?? 1) }) : t("samples", { rate: percent(rate) }));
-  if (missing) texts.push(t("missing", { share: percent(missing) }));
-  texts.push(t("spent", { usd: dollars(state.spent_usd) }));
-  for (const { unit, per, limit } of state.budget) texts.push(t("budget", { limit: unit === "usd" ? dollars(limit) : `${count(limit)} ${called("unit", unit)}`, per: called("per", per) }));
-  return texts;
+  const sample = rate === null ? "" : t("samples", { rate: percent(rate) });
+  return [
+    received,
+    isShort ? "" : speed,
+    t("judgedCount", { n: count(state.judged), judge: state.judge }),
+    isShort ? t("bears", { rate: percent(rate), speed, asked: percent(asked ?? 1) }) : sample,
+    missing ? t("missing", { share: percent(missing) }) : "",
+    t("spent", { usd: dollars(state.spent_usd) }),
+    ...state.budget.map(({ unit, per, limit }) => t("budget", { limit: unit === "usd" ? dollars(limit) : `${count(limit)} ${called("unit", unit)}`, per: called("per", per) })),
+  ];
 }
 
 function showChart() {
@@ -151,15 +144,15 @@ function showChart() {
 
 function showOverview() {
   showVerdict();
-  showMute();
   say(byId("withheld"), state.content === "all" ? "" : t("withheld", { content: state.content }));
-  renew(byId("cards"), []);
-  byId("cards").replaceChildren(...signals().slice(0, 4).map(card));
+  renew(byId("cards"), signals().slice(0, 4).map(card));
   say(byId("facts"), facts().filter(Boolean).join(" · "));
   showChart();
 }
 
 // --- the other tabs ------------------------------------------------------------------------------
+
+const heading = (word) => element("h2", {}, t(word));
 
 function stateOf(alarm) {
   if (alarm.active) return tag(t("stateActive", { time: moment(alarm.since_s) }), "bad");
@@ -168,105 +161,111 @@ function stateOf(alarm) {
   return t("stateFine");
 }
 
-function showAlarms() {
-  say(byId("threshold"), state.threshold_days ? t("threshold", { days: Number(state.threshold_days.toFixed(1)) }) : "");
-  const sorted = state.alarms.toSorted((a, b) => b.active - a.active || b.evidence - a.evidence);
-  renew(byId("alarm-table"), [table([
-    [t("signal"), (a) => called("signal", a.signal)],
-    [t("judgeName"), (a) => called("judge", a.judge)],
-    [t("state"), stateOf],
-    [t("limitTitle"), (a) => (a.objective === null ? "–" : bound(a))],
-    [t("evidence"), (a) => (a.objective === null ? "–" : t("ofThreshold", { value: percent(a.evidence) }))],
-  ], sorted)]);
-  const none = () => [element("li", { class: "quiet" }, t("none"))];
-  renew(byId("incidents"), state.incidents.length ? state.incidents.map((each) => element("li", {},
-    element("time", {}, moment(each.opened_s)), " ", tag(t(each.closed_s === null ? "open" : "closed"), each.closed_s === null ? "bad" : "good"), " ",
-    element("a", { href: `#incident=${encodeURIComponent(each.id)}` }, each[language()]))) : none());
+function incidentLine(each) {
+  const about = each.closed_s === null ? tag(t("open"), "bad") : tag(t("closed"), "good");
+  return element("li", {}, element("time", {}, moment(each.opened_s)), " ", about, " ", link("incident", each.id, each[language()]));
 }
 
-const withRange = (found) => (found ? `${number(found.mean, found.signal)} (${range(found, found.signal)})` : "–");
+function alarms() {
+  const days = state.threshold_days;
+  const limited = (text) => (a) => (a.objective === null ? "–" : text(a));
+  return [
+    heading("alarms"),
+    days ? element("p", { class: "quiet" }, t("threshold", { days: Number(days.toFixed(1)) })) : null,
+    table("alarm-table", [
+      [t("signal"), (a) => called("signal", a.signal)],
+      [t("judgeName"), (a) => called("judge", a.judge)],
+      [t("state"), stateOf],
+      [t("limitTitle"), limited(bound)],
+      [t("evidence"), limited((a) => t("ofThreshold", { value: percent(a.evidence) }))],
+    ], state.alarms.toSorted((a, b) => b.active - a.active || b.evidence - a.evidence)),
+    heading("incidents"),
+    element("ol", { class: "events" }, state.incidents.length ? state.incidents.map(incidentLine) : element("li", { class: "quiet" }, t("none"))),
+  ];
+}
 
-function showEvaluations() {
+const withRange = (found) => (found ? `${number(found.mean, found.signal)} (${range(found)})` : "–");
+
+function evaluations() {
+  const column = (title, judge) => [title, (signal) => withRange(estimate(signal, judge, "24h"))];
   const judges = [...new Set([state.judge, state.builtin])].filter(Boolean);
-  const columns = judges.map((judge) => [t("byJudge", { judge: called("judge", judge) }), (signal) => withRange(estimate(signal, judge, "24h"))]);
-  if (state.numbers.some((n) => n.judge === "none")) columns.push([t("byNobody"), (signal) => withRange(estimate(signal, "none", "24h"))]);
-  renew(byId("evaluation-table"), [table([[t("evaluation"), (signal) => called("signal", signal)], ...columns], signals())]);
+  const columns = judges.map((judge) => column(t("byJudge", { judge: called("judge", judge) }), judge));
+  if (state.numbers.some((n) => n.judge === "none")) columns.push(column(t("byNobody"), "none"));
+  return [heading("evaluations"), table("evaluation-table", [[t("evaluation"), (signal) => called("signal", signal)], ...columns], signals())];
 }
 
 const view = async (name) => (state.views.includes(name) ? ask(`${name}.json`) : null);
 
-async function showWhere() {
+async function where() {
   const [slices, documents] = [await view("slices"), await view("documents")];
-  renew(byId("slice-table"), slices ? [table([
-    [t("slice"), (s) => element("a", { href: `#slice=${encodeURIComponent(s.name)}` }, s.name)],
-    [t("rate"), (s) => withRange(s.rate && { ...s.rate, signal: "hallucination" })],
-    [t("share"), (s) => percent(s.share)],
-  ], slices.listed)] : []);
-  renew(byId("document-table"), documents ? [table([
-    [t("document"), (d) => element("a", { href: `#document=${encodeURIComponent(d.document)}` }, d.document)],
-    [t("contradicted"), (d) => count(d.contradicted)],
-    [t("restsOn"), (d) => count(d.rests_on)],
-    [t("retrieved"), (d) => count(d.retrieved)],
-  ], documents.listed.slice(0, 20))] : []);
+  return [
+    slices && table("slice-table", [
+      [t("slice"), (s) => link("slice", s.name)],
+      [t("rate"), (s) => withRange(s.rate && { ...s.rate, signal: "hallucination" })],
+      [t("share"), (s) => percent(s.share)],
+    ], slices.listed),
+    documents && table("document-table", [
+      [t("document"), (d) => link("document", d.document)],
+      [t("contradicted"), (d) => count(d.contradicted)],
+      [t("restsOn"), (d) => count(d.rests_on)],
+      [t("retrieved"), (d) => count(d.retrieved)],
+    ], documents.listed.slice(0, 20)),
+  ];
 }
 
-async function showGoldens() {
-  const goldens = await view("goldens");
-  if (!goldens) return;
+async function goldens() {
   const score = (value) => (value === null ? "–" : number(value));
-  renew(byId("golden-table"), [table([
+  return [heading("goldens"), table("golden-table", [
     [t("question"), (g) => g.question || g.id],
     [t("outcome"), (g) => t(`golden_${g.outcome || "unasked"}`)],
     [t("newest"), (g) => score(g.answer_correctness)],
     [t("expected"), (g) => score(g.expected)],
-  ], goldens.worst)]);
+  ], (await view("goldens"))?.worst ?? [])];
 }
 
-const TABS = {
-  overview: showOverview, alarms: showAlarms, evaluations: showEvaluations, where: showWhere, goldens: showGoldens,
-  incident: () => showIncident(incident),
-};
+/** What is drawn into each tab; the overview has its places in the page. */
+const TABS = { alarms, evaluations, where, goldens, incident };
 
 // --- the address, and news -----------------------------------------------------------------------
 
-const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
-
 /** The tab that the address names, and what of it: `#answer=ID` is on the overview. */
 function place() {
-  const [name, value = ""] = location.hash.slice(1).split(/=(.*)/s);
-  const [words, wish] = value.split("&lang=");
-  return { name, value: decoded(words), wish, tab: Object.hasOwn(TABS, name) ? name : "overview" };
+  const words = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
+  const [[name, value] = ["", ""]] = words;
+  return { name, value, wish: words.get("lang"), tab: Object.hasOwn(TABS, name) ? name : "overview" };
 }
 
 async function show() {
-  const { tab } = place();
+  const { tab, value } = place();
   for (const each of document.querySelectorAll(".tab")) each.hidden = each.id !== tab;
-  for (const link of byId("tabs").children) link.setAttribute("aria-current", link.hash === `#${tab}` ? "page" : "false");
-  byId("live").classList.toggle("lost", Boolean(trouble));
-  const time = seenAt === null ? "–" : clock(seenAt, true);
-  say(byId("live"), trouble ? t(trouble, { time }) : seenAt === null ? t("waiting") : t("live", { time }));
+  for (const each of byId("tabs").children) each.setAttribute("aria-current", each.hash === `#${tab}` ? "page" : "false");
+  byId("live").className = `live ${trouble ? "bad" : "good"}`;
+  const time = state ? clock(state.now_s, true) : "–";
+  say(byId("live"), t(trouble || (state ? "live" : "waiting"), { time }));
   if (!state) return;
   say(byId("service"), state.service);
   const about = { version: state.version, service: state.service_version, time: span(state.now_s - state.started_s) };
   say(byId("about"), t(state.service_version ? "aboutVersion" : "about", about));
   say(byId("foot"), t("foot", { zone: zone() }));
-  const views = { where: state.views.includes("slices") || state.views.includes("documents"), goldens: state.views.includes("goldens") };
-  for (const [name, isThere] of Object.entries(views)) byId("tabs").querySelector(`[href="#${name}"]`).hidden = !isThere;
-  await TABS[tab]();
+  const views = { where: ["slices", "documents"], goldens: ["goldens"] };
+  for (const [name, needed] of Object.entries(views)) byId("tabs").querySelector(`[href="#${name}"]`).hidden = !needed.some((each) => state.views.includes(each));
+  if (tab === "overview") showOverview();
+  else renew(byId(tab), await TABS[tab](value));
 }
 
 let waiting = null;
 
-async function poll() {
+/** Ask, and show; the answers too where they are what is wanted. */
+async function poll(wantsAnswers = false) {
   clearTimeout(waiting);
   try {
-    state = await ask(`state.json?${new URLSearchParams(chosen)}`);
-    [seenAt, trouble] = [state.now_s, ""];
+    state = await ask(`state.json?${new URLSearchParams({ signal: chosen })}`);
+    trouble = "";
     await show();
     // A list that changes under the reader's eyes is of no use: it is renewed at its top only.
-    if (place().tab === "overview" && byId("answers").getBoundingClientRect().top > 0) await showAnswers(state);
+    const isAtTop = byId("answers").getBoundingClientRect().top > 0;
+    if (place().tab === "overview" && (wantsAnswers || isAtTop)) await showAnswers();
   } catch (error) {
-    if (error instanceof TypeError && state === null) reportError(error);
     trouble = ["401", "403"].includes(error.message) ? "locked" : "lost";
     show();
   }
@@ -277,14 +276,11 @@ async function poll() {
 async function go() {
   const { name, value, wish } = place();
   if (wish) speak(wish);
-  if (name === "incident") incident = value;
-  if (["answer", "find", "slice", "document"].includes(name)) follow(name, value);
+  const isOfAnswers = follow(name, value);
   translate();
-  await poll();
-  if (["answer", "find", "slice", "document", "answers"].includes(name)) {
-    if (state) await showAnswers(state);
-    byId("answers").scrollIntoView();
-  } else scrollTo(0, 0);
+  await poll(isOfAnswers);
+  if (isOfAnswers) byId("answers").scrollIntoView();
+  else scrollTo(0, 0);
 }
 
 function translate() {
@@ -292,7 +288,6 @@ function translate() {
   for (const node of document.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
   for (const node of document.querySelectorAll("[data-label]:is(nav, [role])")) node.setAttribute("aria-label", t(node.dataset.label));
   for (const button of byId("languages").children) button.setAttribute("aria-pressed", String(button.value === language()));
-  drawFilters();
 }
 
 /** The language that was chosen here before; where storage is switched off, the browser's. */
@@ -300,16 +295,14 @@ function remembered() {
   try { return localStorage.getItem("ragmonitor.language"); } catch { return null; }
 }
 
-byId("languages").addEventListener("click", async (event) => {
+byId("languages").addEventListener("click", (event) => {
   speak(event.target.value);
   try { localStorage.setItem("ragmonitor.language", language()); } catch { /* not remembered */ }
   translate();
-  await show();
-  if (state) await showAnswers(state);
+  poll(true);
 });
-byId("filters").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", go);
 addEventListener("resize", () => state && place().tab === "overview" && showChart());
-document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+document.addEventListener("visibilitychange", () => document.hidden || poll());
 speak(remembered() ?? (navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"));
 go();
