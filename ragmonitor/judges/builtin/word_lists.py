@@ -241,8 +241,9 @@ IRREGULAR: Final = _by_first(
     american america, german germany, chinese china, japanese japan, spanish spain, dutch
     netherlands, swiss switzerland, swedish sweden, danish denmark, polish poland, turkish turkey,
     english england, scottish scotland, irish ireland, greek greece, us u.s u.s.a usa, uk u.k,
-    allow permit permits permitted permitting, forbid forbidden forbade forbids, center centre centres centred, fiber fibre fibres, gray grey greys, tire
-    tyre tyres, check cheque cheques, mold mould moulds
+    allow permit permits permitted permitting, forbid forbidden forbade forbids, center centre
+    centres centred, fiber fibre fibres, gray grey greys, tire tyre tyres, check cheque cheques,
+    mold mould moulds
     """
 )
 """Forms that no suffix rule brings together."""
