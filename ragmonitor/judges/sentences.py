@@ -40,7 +40,7 @@ def split(text: str) -> list[Sentence]:
 def spans(text: str) -> list[tuple[int, int]]:
     """Return the offsets (start, end) of `split`'s sentences, without copying their texts.
 
-    Markers and mere signs are joined to their sentences.
+    Markers are joined to the sentence behind them, mere signs to the one before.
     """
     text = without_thoughts(text)
     found: list[tuple[int, int]] = []
@@ -50,7 +50,7 @@ def spans(text: str) -> list[tuple[int, int]]:
         start, end = finish - len(piece.lstrip()), begin + len(piece.rstrip())
         if start >= end:
             continue
-        is_marker = _is_marker(text[start:end])
+        is_marker = _is_marker(text, start, end)
         if not is_marker and _SAYS_SOMETHING.search(text, start, end):
             found.append((start if held < 0 else held, end))
             held = -1
@@ -58,7 +58,7 @@ def spans(text: str) -> list[tuple[int, int]]:
             found[-1] = found[-1][0], end
         elif held < 0:
             held = start
-    if held >= 0:  # a marker that nothing followed belongs to the sentence before it
+    if held >= 0:
         start = found.pop()[0] if found else held
         found.append((start, len(text.rstrip())))
     return found
@@ -72,8 +72,7 @@ def without_thoughts(text: str) -> str:
     """
     if "think" not in text and "reasoning>" not in text:
         return text
-    opening = _OPENING_THOUGHT.match(text)
-    if opening:
+    if opening := _OPENING_THOUGHT.match(text):
         closing = text.find(f"</{opening[1]}>", opening.end())
         end = closing + len(opening[1]) + 3 if closing >= 0 else len(text)
     else:
@@ -82,10 +81,9 @@ def without_thoughts(text: str) -> str:
     return " " * end + text[end:]
 
 
-_OPENING_THOUGHT = lazy_pattern(
-    r"\s{0,8}<((?:seed:)?think|thinking|thought|reasoning)>", re.IGNORECASE
-)
-_CLOSING_THOUGHT = lazy_pattern(r"</((?:seed:)?think(?:ing)?)>[ \t]{0,8}(?=\n|\Z)", re.IGNORECASE)
+_TAG = "(?:seed:)?think(?:ing)?|thought|reasoning"
+_OPENING_THOUGHT = lazy_pattern(rf"\s{{0,8}}<({_TAG})>", re.IGNORECASE)
+_CLOSING_THOUGHT = lazy_pattern(rf"</({_TAG})>[ \t]{{0,8}}(?=\n|\Z)", re.IGNORECASE)
 
 
 def marker_end(text: str) -> int:
@@ -108,12 +106,12 @@ _SAYS_SOMETHING = lazy_pattern(r"[^\W_]")
 _CHINESE_DIGITS = "一二三四五六七八九十百零〇"
 _MARKER = lazy_pattern(
     r"(?:(?:\*\*|__)?(?:[-*+•‣◦▪▫●○■□◆◇►▶➢✓✔✗✘·–—>]"
-    r"|[(（\[【]?(?:\d{1,3}(?:\.\d{1,3}){0,3}|[A-Za-z]|[ivxIVX]{1,5})[.)）\]】、．:：]"
+    r"|[(（\[【]?(?:\d{1,3}(?:\.\d{1,3}){0,3}|[a-z]|[ivx]{1,5})[.)）\]】、．:：][)）]?"
     rf"|[(（]?[{_CHINESE_DIGITS}]{{1,4}}[、.．)）:：]|第[{_CHINESE_DIGITS}\d]{{1,4}}[、，,:：.．]"
     "|[\u2460-\u24ff\u2776-\u2793\u3220-\u3229\u3280-\u3289][.、．]?"
     r"|(?:passage|step|section|part|chapter|source|document|doc|item|point|question|answer"
     r"|option|note|example|段落|步骤|资料|文档|来源|例|注)"
-    r"[ \t]{0,2}(?:[#№]?\d{1,3}|[A-Z]|[ivxIVX]{1,5})?[ \t]?[:：.)）、])"
+    r"[ \t]{0,2}(?:[#№]?\d{1,3}|[a-z]|[ivx]{1,5})?[ \t]?[:：.)）、])"
     rf"(?:\*\*|__)?(?:\s{{1,4}}|(?=[{HAN}])|\Z)){{1,3}}",
     re.IGNORECASE,
 )
@@ -123,11 +121,10 @@ _NEIGHBOURHOOD = 64
 """Characters that any decision looks at to either side."""
 
 
-def _is_marker(piece: str) -> bool:
-    """Return whether a piece, without space at its end, is a bare marker."""
-    if len(piece) > _MAX_MARKER or piece[-1] in "。！？；!?":
-        return False
-    return _MARKER.fullmatch(piece) is not None
+def _is_marker(text: str, start: int, end: int) -> bool:
+    """Return whether a piece of a text, without space at its end, is a bare marker."""
+    is_short = end - start <= _MAX_MARKER and text[end - 1] not in "。！？；!?"
+    return is_short and _MARKER.fullmatch(text, start, end) is not None
 
 
 # --- lines to pieces ------------------------------------------------------------------------
@@ -141,8 +138,7 @@ _WRAPPED_FROM = 40
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
     """Yield what sentences never cross: parts of paragraphs, rows, headings, blocks of code."""
-    block = fence_at = -1
-    last = 0
+    block = last = -1
     fence = ""
     for line in _LINE.finditer(text):
         start, end = line.span()
@@ -150,35 +146,32 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         mark = (head["fence"] or "").strip("|") if head else ""
         if fence:
             if mark == fence:
-                yield fence_at, end
-                fence = ""
+                yield block, end
+                block, fence = -1, ""
             continue
         if block >= 0 and (head or not _goes_on(text, block, last, start)):
             yield from _sentences(text, block, last)
             block = -1
-        if mark:
-            fence, fence_at = mark, start
-        elif head:
+        fence = mark
+        if head and not mark:
             yield start, end
         elif block < 0:
             block = start
         last = end
     if fence:
-        yield fence_at, len(text)
+        yield block, len(text)
     elif block >= 0:
         yield from _sentences(text, block, last)
 
 
 def _goes_on(text: str, block: int, last: int, start: int) -> bool:
     """Return whether a line goes on with the one before it: it was wrapped in mid-sentence."""
-    before = text[max(block, last - _NEIGHBOURHOOD) : last].rstrip()
+    before = text[max(block, last - _NEIGHBOURHOOD) : last].rstrip()[-1:]
     behind = text[start : start + _NEIGHBOURHOOD].lstrip()
-    is_next = text[last:start] in {"\n", "\r\n", "\r"}
-    if not (is_next and before and behind) or before[-1] in ".!?。！？；…:：;｡．”」』|":
+    if text[last:start] not in {"\n", "\r\n", "\r"} or not before or _MARKER.match(behind):
         return False
-    if _MARKER.match(behind):
-        return False
-    return before[-1] in ",，、" or (behind[0].islower() and last - block >= _WRAPPED_FROM)
+    is_wrapped = behind[:1].islower() and last - block >= _WRAPPED_FROM
+    return before in ",，、" or (is_wrapped and before not in ".!?。！？；…:：;｡．”」』|")
 
 
 # --- paragraphs to sentences ----------------------------------------------------------------
@@ -191,43 +184,39 @@ _STOP = lazy_pattern(
 _ADDRESS = lazy_pattern(r"(?:[/@]|(?<!\S)www)\S*\Z")
 _GLUED = lazy_pattern(r"[A-Z][a-z]*(?=[ ,'’])")
 _GLUED_BEFORE = lazy_pattern(r"(?:[a-z]{2}|\d{2}|[)\]\"”%])\Z")
-_WORD_BACKWARDS = lazy_pattern(r"[^\W\d_]+(?:\.[^\W\d_]+)*")
+_WORD = lazy_pattern(r"[^\W\d_]+(?:\.[^\W\d_]+)*")
+_ALWAYS_LAST = frozenset("。！？；｡")
+_QUOTES = frozenset("\"'”’」』）)")
+_INITIALS = lazy_pattern(r"[A-Z]|[^\W\d_](?:\.[^\W\d_])+")
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_NEVER_LAST = _words(
-    """
-    dr mr mrs ms mx prof st mt ft gen rep sen gov capt cpt col lt sgt maj rev hon pres supt
-    messrs vs v cf eg e.g ie i.e viz approx est esp incl resp ca circa al ed eds trans
-    """
-)
-"""Abbreviations that never end a sentence: the abbreviated name follows."""
 _BEFORE_MORE = _words(
     """
-    no nos nr fig figs eq eqs vol vols p pp pg art arts sec secs ch chap para ver op ref tab
-    min mins hr hrs max oz lb lbs tbsp tsp gal sq cu
+    no nos nr fig figs eq eqs vol vols p pp pg art arts sec secs ch chap para ver op ref tab min
+    mins hr hrs max oz lb lbs tbsp tsp gal sq cu
     """
 )
 """Words that are abbreviations where a number or a small letter follows."""
-_PERHAPS_LAST = _words(
+_SELDOM_LAST = _words(
     """
-    inc ltd co corp llc plc bros etc jr sr a.m p.m am pm dept univ assn ave blvd rd hwy ph.d
-    u.s u.k u.n e.u jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur
-    thurs fri sat sun
+    dr mr mrs ms mx prof st mt ft gen rep sen gov capt cpt col lt sgt maj rev hon pres supt messrs
+    vs v cf eg e.g ie i.e viz approx est esp incl resp ca circa al ed eds trans inc ltd co corp llc
+    plc bros etc jr sr a.m p.m am pm dept univ assn ave blvd rd hwy ph.d u.s u.k u.n e.u jan feb
+    mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun
     """
 )
-"""Abbreviations that may end a sentence: they do before a word that starts one."""
-ABBREVIATIONS = _NEVER_LAST | _BEFORE_MORE | _PERHAPS_LAST
+"""Abbreviations that end a sentence only before a word that starts one."""
+ABBREVIATIONS = _BEFORE_MORE | _SELDOM_LAST
 """Words behind whose dot a sentence may go on."""
 _STARTERS = _words(
     """
-    the a an this that these those he it she they we i you his her its their our my there
-    here in on at by for from with after before during since when while if although though
-    because however but and or so then thus also as to what who why how where which one no
-    not yes
+    the a an this that these those he it she they we i you his her its their our my there here in
+    on at by for from with after before during since when while if although though because however
+    but and or so then thus also as to what who why how where which one no not yes
     """
 )
 """Words that, with a capital, start a sentence rather than follow an abbreviation."""
@@ -246,45 +235,32 @@ def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _ends(text: str, start: int, found: re.Match[str], end: int) -> bool:
     """Return whether a stop ends a sentence."""
     stop, dot, after = found["stop"], found.start(), found.end()
-    if after >= end or not set("。！？；｡").isdisjoint(stop):
+    if after >= end or not _ALWAYS_LAST.isdisjoint(stop):
         return True
     behind = text[after : min(end, after + _NEIGHBOURHOOD)]
-    is_apart = behind[0].isspace()
-    behind = behind.lstrip()
-    closes_quote = not set("\"'”’」』）)").isdisjoint(found["closers"])
-    is_small = behind[:1].islower()
-    if "?" in stop or "!" in stop:
-        if is_apart:
-            return not (closes_quote and is_small)
-        return bool(_HAN_RUN.match(behind)) or behind[0] in '“「『（【"*'
-    if len(stop) > 1 or stop == "…":
-        return is_apart and not is_small
     before = text[max(start, dot - _NEIGHBOURHOOD) : dot]
-    if is_apart:
-        return _ends_behind(before, behind, closes_quote=closes_quote)
-    if _ADDRESS.search(before):
-        return False
-    if _HAN_RUN.match(behind):
-        return not before[-1:].isdigit()
-    return bool(_GLUED.match(behind) and _GLUED_BEFORE.search(before))  # `1846).First for`
-
-
-def _ends_behind(before: str, behind: str, *, closes_quote: bool) -> bool:
-    """Return whether a single dot with a space behind it ends a sentence."""
-    if before.strip() and _is_marker(f"{before.strip()}."):
-        return False
-    found = _WORD_BACKWARDS.match(before[::-1])
-    if found is None:
-        return True
-    surface = found[0][::-1]
-    word = surface.lower()
-    is_initial = len(word) == 1 and surface.isupper() and not behind[:1].isdigit()
-    is_dotted = len(word) > 2 and all(len(part) == 1 for part in word.split("."))
-    if word in _PERHAPS_LAST or is_initial or is_dotted:
-        following = _WORD_BACKWARDS.match(behind)
-        starts = following and following[0][0].isupper() and following[0].lower() in _STARTERS
-        return bool(starts) or behind[:1] in {"“", '"', "「"}
-    if closes_quote:
-        return True
-    goes_on = behind[:1].isdigit() or behind[:1].islower()
-    return word not in _NEVER_LAST and not (word in _BEFORE_MORE and goes_on)
+    is_strong = "?" in stop or "!" in stop
+    if not behind[0].isspace():
+        if is_strong:
+            return bool(_HAN_RUN.match(behind)) or behind[0] in '“「『（【"*'
+        if len(stop) > 1 or stop == "…" or _ADDRESS.search(before):
+            return False
+        if _HAN_RUN.match(behind):
+            return not before[-1:].isdigit()
+        return bool(_GLUED.match(behind) and _GLUED_BEFORE.search(before))  # `1846).First for`
+    behind = behind.lstrip()
+    is_small = behind[:1].islower()
+    closes_quote = not _QUOTES.isdisjoint(found["closers"])
+    if is_strong or len(stop) > 1 or stop == "…":
+        return not is_small or (is_strong and not closes_quote)
+    last = _WORD.match(before[::-1])
+    word = last[0][::-1] if last else ""
+    is_initial = _INITIALS.fullmatch(word) and not (len(word) == 1 and behind[:1].isdigit())
+    if is_initial or word.lower() in _SELDOM_LAST:
+        bare = behind.lstrip('"“')
+        following = _WORD.match(bare)
+        is_quote = len(bare) < len(behind)
+        starts = following and (is_quote or following[0].lower() in _STARTERS)
+        return bool(starts) and bare[0].isupper()
+    goes_on = is_small or behind[:1].isdigit()
+    return closes_quote or not (goes_on and word.lower() in _BEFORE_MORE)

@@ -29,66 +29,47 @@ SOURCES: Final = any_word(
     """
 )
 """The words by which English answers call the chunks."""
+TELLS: Final = (
+    "(?:(?:mention|contain|includ|provid|specif|stat|discuss|cover|address|indicat|list|answer"
+    "|describ|explain)(?:e|es|ed|ing|s|y|ies|ied)?|says?|said|tells?|gives?|given)"
+)
 _SOURCES: Final = any_of(SOURCES, any_word("data content manual"))
-_SOME: Final = r"(?:the|this|these|that|any|my|our|your) (?:\w+ ){0,2}?" + _SOURCES
+_FEW: Final = r"(?:\w+ ){0,2}?"
+_SOME: Final = rf"(?:the|this|these|that|any|my|our|your) {_FEW}{_SOURCES}"
 _NOT: Final = (
     r"(?:(?:does|do|did|is|are|was|were|has|have|could|can|ca)(?: not| ?n['’]?t)"
     "|cannot|never|fails? to)"
 )
-_TELL: Final = any_word(
-    """
-    mention(?:ed)? contain(?:ed)? includ(?:e|ed|ing) provid(?:e|ed|ing) specif(?:y|ied) say
-    state[ds]? give[ns]? discuss(?:ed)? cover(?:ed)? address(?:ed)? indicate[ds]? offer have tell
-    list(?:ed)? answer(?:ed)? describe[ds]? explain(?:ed)? available found enough sufficient any
-    explicitly directly clearly specifically
-    """
-)
-TELLS: Final = any_word(
-    """
-    mentions? answers? states? says? tells? describes? explains? address(?:es)? contains? covers?
-    discuss(?:es)? indicates? specif(?:y|ies) provides? gives?
-    """
+_TELL: Final = any_of(
+    TELLS,
+    any_word("offer have available found enough sufficient any explicitly directly clearly"),
+    "specifically",
 )
 _WHETHER: Final = "(?:whether|if|how|when|what|who|which|where)"
+_DETAILS: Final = "(?:information|answer|details?|data|context)"
 _KNOW: Final = any_of(
     any_word("know answer find determine provide tell confirm help assist locate identify give"),
-    "verify",
-    f"say {_WHETHER}",
+    f"verify|say {_WHETHER}",
     r"have (?:any |enough |sufficient |the |that |this |specific |access|an? )?[^.]{0,40}?"
-    "(?:information|answer|details?|data|context|knowledge|idea|access)",
+    f"(?:{_DETAILS}|access|knowledge|idea)",
     r"(?:quite |fully |really )?understand(?: (?:that|this|you|your|the|what)\b|\W{0,3}\Z)",
 )
-_FACTS: Final = any_of(any_word("mention details? answer evidence indication clue idea"), _SOURCES)
-_MORE: Final = r"(?:more|additional|further) (?:\w+ )?(?:information|context|details?|data)"
+_FACTS: Final = any_of("mention|details?|answer|evidence|indication|clue|idea", _SOURCES)
+_MORE: Final = rf"(?:more|additional|further) (?:\w+ )?{_DETAILS}"
 _CHINESE_MORE: Final = (
-    "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其他|其它)的?(?:相关|有关|详细|具体|背景)?的?"
+    "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其[他它])的?(?:相关|有关|详细|具体|背景)?的?"
     "(?:信息|资讯|上下文|资料|细节|内容|背景|文档|材料|描述|说明|数据|问题)"
 )
 CHINESE_SOURCES: Final = any_word(
-    """
-    参考资料 参考信息 资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 片段 来源
-    检索结果 背景 手册 参考 资讯
-    """
+    "参考资料 参考信息 资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 片段 来源"
+    " 检索结果 背景 手册 参考 资讯"
 )
 _CHINESE_TELL: Final = any_word(
-    """
-    找到 提及 提到 提供 说明 包含 包括 涉及 给出 记载 指出 显示 足够 任何 相关 关于 描述 列出 介绍
-    回答 明确
-    """
+    "找到 提[及到供] 说明 包[含括] 涉及 给出 记载 指出 显示 足够 任何"
+    " 相关 关于 描述 列出 介绍 回答 明确"
 )
 _CHINESE_FACTS: Final = any_word("信息 资料 内容 答案 记录 数据 文档 依据 资讯 说明 描述 介绍 记载")
 
-_OTHER_LANGUAGES: Final = r"\A(?:[^,，、.!?]{1,24}[,，、] ?)?" + any_of(
-    "ich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider )?nicht|das wei(?:ß|ss) ich",
-    r"ich kann (?:\w+ ){1,3}?(?:nicht|keine) (?:beantworten|sagen|finden|antwort)",
-    r"keine (?:\w+ )?(?:informationen|angaben|antwort) (?:gefunden|vorhanden|verfügbar)",
-    "je ne (?:sais|connais) pas|je ne peux pas (?:répondre|vous)",
-    "je n['’]ai pas (?:trouvé|d['’])",
-    "no (?:lo )?sé|no puedo (?:responder|contestar)",
-    "no (?:tengo|encontré|encuentro) (?:suficiente )?información",
-    "(?:分|わ)かりません|お?答え(?:でき|することができ)ません|情報[がは](?:ありません|見つかりません)",
-    "모르겠습니다|알 수 없습니다|답변할 수 없습니다|정보가 없습니다",
-)
 WHOLE_REFUSALS: Final = lazy_pattern(
     r"\A\W{0,4}(?:response \d{1,3}: )?"
     + any_of(
@@ -96,33 +77,37 @@ WHOLE_REFUSALS: Final = lazy_pattern(
         "agent stopped due to (?:iteration limit or time limit|max iterations)",  # LangChain's
         "sorry, need more steps to process this request",  # LangGraph's
         r"max iterations of \d{1,6} reached|either something went wrong, or you can .{0,120}?",
-        "(?:空|无)(?:响应|回复|回答)|(?:很?抱歉|对不起)[，,]?需要更多步骤.{0,20}?",
-        "(?:智能体|代理|模型)?因?(?:已?达到|超过)最大(?:迭代|循环|调用)次数.{0,20}?",
-        "not (?:mentioned|specified|stated|provided|available|enough information)|unanswerable"
-        "|unknown|no answer|no idea|n/a|null",
-        r"[^.!?]{1,60} (?:is|are|was|were) not (?:mentioned|specified|stated)",
-        f"(?:{CHINESE_SOURCES}(?:中|里)?)?(?:并?没有?|并?未){_CHINESE_TELL}",
-        "不(?:知道|清楚|详)|未知|不明|不得而知|没有答案|(?:查无|无)(?:此|相关|可用)?"
-        f"{_CHINESE_FACTS}",
+        "not (?:provided|available|enough information)|unanswerable|unknown|no answer|no idea|n/a",
+        r"null|(?:[^.!?]{1,60} (?:is|are|was|were) )?not (?:mentioned|specified|stated)",
+        f"(?:{CHINESE_SOURCES}[中里]?)?(?:并?没有?|并?未){_CHINESE_TELL}",
+        f"不(?:知道|清楚|详)|未知|不明|不得而知|没有答案|(?:查无|无)(?:此|相关|可用)?{_CHINESE_FACTS}",
     )
-    + r"\W{0,4}\Z|"
-    + _OTHER_LANGUAGES
+    + r"\W{0,4}\Z|\A(?:[^,，、.!?]{1,24}[,，、] ?)?"
+    + any_of(
+        "ich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider )?nicht|das wei(?:ß|ss) ich",
+        r"ich kann (?:\w+ ){1,3}?(?:nicht|keine) (?:beantworten|sagen|finden|antwort)",
+        r"keine (?:\w+ )?(?:informationen|angaben|antwort) (?:gefunden|vorhanden|verfügbar)",
+        "je ne (?:sais|connais|peux) pas|je n['’]ai pas (?:trouvé|d['’])",
+        "no (?:(?:lo )?sé|puedo (?:responder|contestar)|(?:tengo|encontré) .{0,12}información)",
+        "(?:分|わ)かりません|お?答え(?:でき|することができ)ません|情報[がは](?:ありません|見つかりません)",
+        "모르겠습니다|알 수 없습니다|답변할 수 없습니다|정보가 없습니다",
+    )
 )
-"""What is a refusal as a whole; first what frameworks say where there is no answer."""
+"""What is a refusal as a whole: what frameworks say where there is no answer, other languages."""
 CHINESE_REFUSALS: Final = lazy_pattern(
     any_of(
         "不(?:太)?(?:清楚|明确|确定)[^。！？，]{0,24}?(?:是否|能否|何时|如何|多少|哪)",
-        "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
+        "(?:无法|不能|没法|难以|没有?办法)(?:直接|准确|[为给][您你]|从中|据此|确切|明确|根据.{0,12}?){0,2}"
         "(?:回答|处理|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出|帮)",
         "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
-        f"{CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能|作|作出|做)?{_CHINESE_TELL}",
-        "(?:没有|未能?|暂无|并无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
-        "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?|[这该]方面的?|此类|该){0,3}"
+        f"{CHINESE_SOURCES}[^。！？]{{0,24}}?[没未不]有?(?:直接|明确|具体|曾|能|做|作出?)?{_CHINESE_TELL}",
+        "(?:没有|未能?|暂无|并无|[找查]不到|缺[乏少])(?:[找查]到|检索到|搜索到|提供|得到)?"
+        "(?:任何|(?:与|关于|有关).{0,20}?|足够的?|相关的?|具体的?|[这该]方面的?|此类|该){0,3}"
         f"{_CHINESE_FACTS}",
         "不足以(?:回答|判断|确定|得出|给出|支持[^。！？]{0,6}?(?:回答|结论))",
         f"答案[^。！？]{{0,6}}?不在[^。！？]{{0,12}}?{CHINESE_SOURCES}",
         f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
-        "(?:信息|资讯|资料)不(?:足|够)|超出.{0,8}?范围",
+        "(?:信息|资讯|资料)不[足够]|超出.{0,8}?范围",
     )
 )
 REFUSALS: Final = lazy_pattern(
@@ -130,29 +115,28 @@ REFUSALS: Final = lazy_pattern(
     + any_of(
         r"(?:i|we) (?:really |just |honestly )?(?:(?:do|can|could)(?: not| ?n['’]?t)|cannot"
         rf"|ca ?n['’]?t) (?:really |actually |currently |be able to )?{_KNOW}\b",
-        r"(?:i|we) (?:did not|did ?n['’]?t) (?:find|locate|understand) (?:any|the|that|what|you)",
+        r"(?:i|we) did(?: not| ?n['’]?t) (?:find|locate|understand) (?:any|the|that|what|you)",
         r"(?:i am|i ?['’]m|we are|we ?['’]re|i was)"
         r" (?:not sure|unsure|not certain|not aware|unable|not able)\b",
         rf"unable to {_KNOW}\b",
-        rf"(?:i|we) (?:have no|lack (?:\w+ ){{0,2}}?) ?{_FACTS}\b",
-        rf"{_SOURCES}\b[^.!?]{{0,80}}? {_NOT} (?:\w+ ){{0,2}}?{_TELL}\b",
-        rf"they {_NOT} (?:\w+ ){{0,2}}?(?:mention|specify|state|say)\b",
+        rf"(?:{_SOURCES}\b[^.!?]{{0,80}}? {_NOT} {_FEW}{_TELL}"
+        rf"|they {_NOT} {_FEW}(?:mention|specify|state|say))\b",
+        rf"(?:(?:i|we) (?:have no|lack {_FEW})|{_SOURCES} (?:\w+ )?lacks? {_FEW}) ?{_FACTS}\b",
         rf"(?:there (?:is|was|are|were)|there['’]?s|i (?:found|see|have)|contains?|provides?|has)"
         rf"(?: no| not any| not enough| ?n['’]?t any| insufficient) (?:\w+ ){{0,3}}?{_FACTS}\b",
-        r"(?:no|not enough|insufficient) (?:\w+ ){0,2}?(?:information|details?|data|answer|context"
-        r"|results|documents?|passages?)\b[^.!?]{0,40}?"
-        r"(?:\b(?:found|retrieved|available|provided|given|is|was|were|to answer)\b|\Z)",
+        rf"(?:no|not enough|insufficient) {_FEW}(?:{_DETAILS}|results|documents?|passages?)\b"
+        r"[^.!?]{0,40}?(?:\b(?:found|retrieved|available|provided|given|is|was|were|to answer)\b"
+        r"|\Z)",
         r"(?:cannot|ca ?n['’]?t|can not|could not|could ?n['’]?t) be"
         r" (?:determined|answered|found|inferred|established|known)\b",
-        rf"(?:not (?:\w+ ){{0,2}}?(?:{_TELL}|in|clear|part)|missing|absent|unclear|outside|beyond)"
-        rf" (?:\w+ ){{0,2}}?(?:in|by|within|from|of|on) {_SOME}\b",
+        rf"(?:not {_FEW}(?:{_TELL}|in|clear|part)|missing|absent|unclear|outside|beyond)"
+        rf" {_FEW}(?:in|by|within|from|of|on) {_SOME}\b",
         r"it(?: is|['’]s) (?:unclear|unknown|not (?:clear|known|certain))(?: \w+){0,3}?"
         rf" {_WHETHER}\b",
-        r"nothing (?:\w+ ){0,2}?(?:is|was|has been) (?:\w+ )?(?:stated|mentioned|said|specified)\b",
+        rf"nothing {_FEW}(?:is|was|has been) (?:\w+ )?(?:stated|mentioned|said|specified)\b",
         rf"(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {_SOURCES}\b"
         rf"[^.!?]{{0,20}}?\b{TELLS}\b",
-        rf"{_SOURCES} (?:\w+ )?(?:lacks? (?:\w+ ){{0,2}}?{_FACTS}|(?:is|are) silent"
-        r"|says? nothing)\b",
+        rf"{_SOURCES} (?:\w+ )?(?:(?:is|are) silent|says? nothing)\b",
         rf"{_MORE} (?:is|are|would be) (?:needed|required|necessary)\b|i would need {_MORE}\b",
         r"i (?:can|am able to) only (?:answer|help|assist|provide|discuss|respond)\b",
         r"(?:that|this|it)(?: ?['’]s| is| falls| goes)? (?:outside|beyond)(?: of)? (?:what i|my)\b",
@@ -180,75 +164,73 @@ CLAUSES: Final = lazy_pattern(
 
 # --- courtesies ---------------------------------------------------------------------------------
 
+_PLEASE: Final = any_word(
+    "contact consult check visit ask refer provide share clarify rephrase try"
+)
+_CHINESE_YOU: Final = "(?:您|你)?"
 OFFERS: Final = lazy_pattern(
     r"\A\W{0,4}(?:(?:sure|certainly|absolutely|of course|great|no problem|好的|当然)\W{1,3})?"
     + any_of(
-        r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
-        r"(?:i )?hope (?:this|that|it|you)\b",
-        r"(?:for|regarding|concerning|about) [^,.!?]{1,60}, (?:please|you (?:can|may)) "
-        "(?:contact|consult|ask|check|visit|see|refer)",
+        r"(?:please |just )?(?:let me know|feel free|do(?: not|n['’]?t) hesitate)",
+        r"(?:i )?hope (?:this|that|it|you)\b|is there anything\b",
+        rf"(?:for|regarding|concerning|about) [^,.!?]{{1,60}}, (?:please|you \w+) {_PLEASE}",
         r"(?:(?:hi|hello|hey)\W{1,3})?i(?:['’]m| am) (?:an?|the|your) (?:[\w-]+ ){0,4}?"
         r"(?:assistant|bot|chatbot)\b",
-        r"if you(?:['’]re| are)? (?:have|need|would like|['’]?d like|want|could|can|provide|let"
-        r"|wish|looking|able)\b",
-        r"should you (?:have|need|want|wish|require)\b",
+        r"(?:if|should) you(?:['’]re| are)? (?:have|need|would like|['’]?d like|want|could|can|let"
+        r"|provide|wish|require|looking|able)\b",
         rf"(?:if|with) {_MORE}\b[^.!?]{{0,40}}?\b(?:i|we) (?:can|could|would|will|may)\b",
         r"i (?:can|could) (?:help|assist|try|look)\b[^.!?]{0,30}? (?:if you|you with|you to)\b",
-        r"i(?:['’]ll| will) (?:try|do my best)\b|is there anything\b",
-        r"(?:please |kindly )(?:provide|contact|consult|check|refer|visit|ask|note|share|clarify"
-        r"|rephrase|reach|let|try)\b",
-        r"you (?:may|might|can|could) (?:want|wish|try|check|contact|consult|ask|refer|need)\b",
-        r"i(?:['’]?d| would) (?:recommend|suggest|advise|be happy|be glad|need)\b",
-        r"i (?:recommend|suggest)\b",
-        r"(?:(?:i['’]?m|i am) )?(?:happy|glad|here) to\b",
+        rf"(?:please |kindly )(?:{_PLEASE}|note|reach|let)\b",
+        rf"you (?:may|might|can|could) (?:{_PLEASE}|want|wish|need)\b",
+        r"i(?:['’]?d| would)? (?:recommend|suggest|advise|be happy|be glad)\b",
+        r"i(?:['’]ll| will) (?:try|do my best)\b|(?:i(?: a|['’]?)m )?(?:happy|glad|here) to\b",
         r"i(?:['’]ve| have)? (?:carefully )?(?:reviewed|read|searched|checked|analy[sz]ed"
         rf"|looked (?:at|through)) (?:\w+ ){{0,3}}?{_SOURCES}\b[^.!?\d]{{0,30}}\W{{0,4}}\Z",
-        r"(?:could|can|would) you (?:please )?(?:provide|share|clarify|rephrase|tell)\b",
-        "(?:关于|对于|有关|至于)[^。！？，,]{1,20}[，,]?请(?:您|你)?(?:联系|咨询|参考|查阅)",
-        "(?:(?:您|你)好[，,！!]?)?我是[^。！？，,]{0,12}?(?:助手|客服|机器人)",
+        rf"(?:could|can|would) you (?:please )?(?:{_PLEASE}|tell)\b",
+        f"(?:关于|对于|有关|至于)[^。！？，,]{{1,20}}[，,]?请{_CHINESE_YOU}(?:联系|咨询|参考|查阅)",
+        "(?:[您你]好[，,！!]?)?我是[^。！？，,]{0,12}?(?:助手|客服|机器人)",
         "希望(?:这|以上|我的)?.{0,10}?(?:帮助|帮到|有用)",
-        "如果?有?(?:您|你)?.{0,16}?(?:请|欢迎|随时|告诉)",
-        "(?:如|如果|若|假如|要是)?(?:您|你)?(?:也|还|能够?|可以|愿意|方便|建议){0,3}(?:您|你)?(?:再)?"
+        f"如果?有?{_CHINESE_YOU}.{{0,16}}?(?:请|欢迎|随时|告诉)",
+        f"(?:如果?|若|假如|要是)?{_CHINESE_YOU}(?:也|还|能够?|可以|愿意|方便|建议){{0,3}}{_CHINESE_YOU}再?"
         f"(?:提供|补充|给出|分享|告知|说明|上传|有|需要?){_CHINESE_MORE}",
-        "我?(?:们)?(?:会|将|也)?(?:很|非常|十分)?(?:乐意|乐于|尽力|尽量)[^。！？]{0,10}?(?:帮|协助|[回解]答|服务)",
-        "(?:请|建议|(?:您|你)?可以?(?:能)?)(?:您|你)?(?:还|进一步|另行|需要|尝试){0,2}"
-        "(?:咨询|参考|查阅|查询|联系|提供|告诉|随时|访问|补充|核实|查看)",
+        "我?们?[会将也]?(?:很|非常|十分)?(?:乐意|乐于|尽力|尽量)[^。！？]{0,10}?(?:帮|协助|[回解]答|服务)",
+        f"(?:请|建议|{_CHINESE_YOU}可以?能?){_CHINESE_YOU}(?:还|进一步|另行|需要|尝试){{0,2}}"
+        "(?:咨询|参考|查[阅询看]|联系|提供|告诉|随时|访问|补充|核实)",
         "欢迎|(?:以上|上述)[^。！？，,]{0,16}?(?:介绍|内容|回答|说明|总结|要点|信息|全部)"
-        r"(?:[，,]?仅供(?:您|你)?参考)?\W{0,4}\Z",
-        "我(?:已经?)?(?:仔细)?(?:查阅|阅读|检索|查看|分析|浏览)了?(?:一下)?[^。！？，,]{0,10}?"
+        rf"(?:[，,]?仅供{_CHINESE_YOU}参考)?\W{{0,4}}\Z",
+        "我(?:已经?)?(?:仔细)?(?:查[阅看]|阅读|检索|分析|浏览)了?(?:一下)?[^。！？，,]{0,10}?"
         rf"{CHINESE_SOURCES}\W{{0,4}}\Z",
     )
 )
 """An offer or advice to ask elsewhere makes a courtesy of all that follows."""
 
-_PRAISE: Final = any_word(
-    """
-    true right correct great cool awesome nice interesting amazing terrible awful sad funny good
-    bad fascinating wonderful shame good\\spoint good\\sidea
-    """
+_PRAISE: Final = any_of(
+    any_word(
+        "true right correct great cool awesome nice interesting amazing terrible awful sad funny"
+    ),
+    any_word("bad fascinating wonderful shame good(?:\\s(?:point|idea))?"),
 )
 _COURTESY: Final = any_of(
     r"\b"
     + any_of(
-        "(?:good|great|interesting|excellent) question|sure(?: thing)?|of course|all right",
         any_word("certainly absolutely great hello hi hey dear unfortunately goodbye bye enjoy"),
         any_word("welcome alright yep yup nope lol haha wow exactly indeed right true apologies"),
+        "(?:good|great|interesting|excellent) question|sure(?: thing)?|of course|all right",
         "no problem|good luck|best regards|same here|me (?:too|neither)|(?:happy|glad) to help",
-        "have a (?:nice|great|good) day",
-        r"thanks?(?: you)?(?: (?:so|very) much| for (?:asking|your question|the question))?",
+        "have a (?:nice|great|good) day|(?:i|we|my) ?apologi[sz]es?(?: for \\w+ \\w+)?",
+        r"thanks?(?: you)?(?: (?:so|very) much| for (?:asking|(?:your|the) question))?",
         r"(?:i['’]?m |i am |we['’]re )?(?:very |so |really )?sorry"
         r"(?: about that| for the \w+| to hear that)?",
-        r"(?:i|we|my) ?apologi[sz]es?(?: for \w+ \w+)?",
         r"(?:that|this|it|how)(?: ?['’]?s| is| was| sounds)? (?:very |so |really |pretty |quite "
         rf"|a )?{_PRAISE}",
         r"i (?:totally |completely |fully |do )?(?:agree|see|understand)",
         r"you(?: ?['’]re| are) (?:absolutely |quite )?(?:right|correct|welcome)",
     )
     + r"\b",
-    any_word("好的 没问题 您好 你好 不客气 不好意思 再见 遗憾的是 明白了 没错 确实如此 对不起"),
-    "当然(?:可以)?|(?:谢谢|感谢)(?:您|你)?(?:的(?:提问|问题))?|(?:很|非常|十分)?抱歉|すみません",
-    "很高兴(?:为您|为你)?(?:服务|解答)?|祝您?.{0,6}|让您久等了?|打扰了?|请稍[等候]|죄송합니다",
-    "这是一?个很?好的?问题|申し訳ありません",
+    "好的|没问题|[您你]好|不客气|不好意思|再见|遗憾的是|明白了|没错|确实如此|对不起|当然(?:可以)?",
+    "[谢感]谢[您你]?(?:的(?:提问|问题))?|(?:很|非常|十分)?抱歉|这是一?个?很?好的?问题",
+    "很高兴(?:为[您你])?(?:服务|解答)?|祝您?.{0,6}|让您久等了?|打扰了?|请稍[等候]",
+    "すみません|申し訳ありません|죄송합니다",
 )
 COURTESIES: Final = lazy_pattern(_COURTESY)
 """A greeting, thanks, agreement or excuse says nothing of the matter."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragmonitor.judges.builtin.word_lists import IRREGULAR
+from ragmonitor.runtime.patterns import lazy_pattern
 
 _SUFFIXES = (
     ("ization", "iz"), ("isation", "iz"), ("ational", "at"), ("ement", ""), ("ically", "ic"),
@@ -16,6 +17,8 @@ _BY_LAST_LETTER = {
     last: tuple((suffix, instead) for suffix, instead in _SUFFIXES if suffix[-1] == last)
     for last in {suffix[-1] for suffix, _ in _SUFFIXES}
 }
+_BRITISH: Final = lazy_pattern("(?<=[a-z]{3})our(?=s|ed|ing|it|abl|$)")
+"""`colour` is `color`."""
 _MIN_STEM: Final = 3
 _VOWELS: Final = frozenset("aeiouy")
 
@@ -26,7 +29,7 @@ def stem(word: str) -> str:
     It takes one suffix off and makes a doubled consonant single: `stopping`, `stopped` and `stops`
     are `stop`.
     """
-    word = IRREGULAR.get(word, word)
+    word = _BRITISH.sub("or", IRREGULAR.get(word, word))
     if len(word) <= _MIN_STEM or not word.isascii():
         return word
     for suffix, instead in _BY_LAST_LETTER.get(word[-1], ()):

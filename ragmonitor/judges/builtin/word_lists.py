@@ -20,30 +20,33 @@ def _numbered(text: str) -> dict[str, int]:
     return {name: n for n, part in enumerate(text.split(","), 1) for name in part.split()}
 
 
+def _by_first(text: str) -> dict[str, str]:
+    """Return the words in each part of a text between commas, with the first of the part."""
+    parts = [part.split() for part in text.split(",")]
+    return {word: part[0] for part in parts for word in part}
+
+
 STOP_WORDS: Final = words(
     """
-    a an the this that these those there here it its it's itself he him his himself she her
-    hers herself they them their theirs themselves we us our ours you your yours i me my
-    mine ones who whom whose which what when where why how and or but if then than so as of
-    at by for with about into onto through to from in on off out over under again once up
-    down while during is am are was were be been being do does did done doing have has had
-    having can could will would shall should may might must also too very just only own same
-    such both each few more most other some any all another many much several various well
-    however therefore thus hence moreover furthermore additionally finally without nothing
-    nobody nowhere none because since until although though even still yet already always
-    often usually generally including such via per etc eg ie e.g
-    i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing
-    things something anything everything someone anyone really quite rather actually
-    basically simply overall according based regarding within between among upon toward
-    towards pm 's 're 've 'll 'd 'm s t re ve ll d m
+    an the this that these those there here it its it's itself he him his himself she her hers
+    herself they them their theirs themselves we us our ours you your yours me my mine ones who
+    whom whose which what when where why how or then than so as of at for with about into onto
+    through to in on off out over under again once up down during is are was were be been being do
+    does did done doing have has had having can could will would shall should may might must also
+    too very own same such each few most other some any another many much several various
+    therefore thus hence moreover furthermore additionally finally because since even still yet
+    already often usually generally including via per etc eg ie e.g i.e oh yes yeah yea ok okay hi
+    hello hey please let lets get gets got like way thing things something anything everything
+    someone anyone really quite rather actually basically overall according based regarding
+    between among upon toward towards 's 're 've 'll 'd 'm re ve ll
     """
 )
 
 NEGATIONS: Final = words(
     """
-    not no never neither nor nt cannot cant dont doesnt didnt isnt arent wasnt werent wont
-    wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
-    refuse without nobody none nothing nowhere non
+    not no never neither nor nt cannot cant dont doesnt didnt isnt arent wasnt werent wont wouldnt
+    shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses refuse
+    without nobody none nothing nowhere non
     """
 )
 """Words that turn the next one into its opposite, besides everything that ends in `n't`."""
@@ -68,10 +71,10 @@ OPPOSITES: Final = _pairs(
     bigger/smaller long/short longer/shorter longest/shortest hot/cold warm/cool strong/weak
     stronger/weaker fast/slow faster/slower best/worst better/worse good/bad cheap/expensive
     easy/difficult simple/complex success/failure succeed/fail safe/dangerous legal/illegal
-    possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried
-    present/absent maximum/minimum majority/minority import/export buy/sell bought/sold
-    borrow/lend public/private domestic/foreign internal/external major/minor guilty/innocent
-    alive/dead love/hate remember/forget arrive/depart ancient/modern odd/even same/different
+    possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried present/absent
+    maximum/minimum majority/minority import/export buy/sell bought/sold borrow/lend
+    public/private domestic/foreign internal/external major/minor guilty/innocent alive/dead
+    love/hate remember/forget arrive/depart ancient/modern odd/even same/different
     """
 )
 """English pairs: one in the answer and the other in its source is a contradiction."""
@@ -90,17 +93,17 @@ CHINESE_OPPOSITES: Final = _pairs(
 
 MUTUAL: Final = words(
     """
-    marry wed meet join merge resemble face fight play date border equal match rival tie
-    contact accompany know cost total work partner compete live say like include
+    marry wed meet join merge resemble face fight play date border equal match rival tie contact
+    accompany know cost total work partner compete live say like include
     """
 )
 """Verbs of which both names may be the doer, and words that are no acts."""
 
 CHINESE_ACTS: Final = words(
     """
-    收购 并购 击败 战胜 打败 起诉 控告 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过
-    超越 取代 投资 资助 赞助 聘请 雇佣 聘用 解雇 任命 提拔 邀请 拜访 批评 赞扬 感谢 帮助 救助
-    教导 影响 启发 监督 管辖 隶属于 起源于 输给 卖给 借给 送给 买下 吞并 淘汰 逆转
+    收购 并购 击败 战胜 打败 起诉 控告 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过 超越
+    取代 投资 资助 赞助 聘请 雇佣 聘用 解雇 任命 提拔 邀请 拜访 批评 赞扬 感谢 帮助 救助 教导 影响
+    启发 监督 管辖 隶属于 起源于 输给 卖给 借给 送给 买下 吞并 淘汰 逆转
     """
 )
 """Chinese verbs whose two sides have different roles."""
@@ -121,9 +124,9 @@ CHINESE_TRANSLITERATIONS: Final = (
 
 CHINESE_TITLES: Final = words(
     """
-    先生 女士 小姐 教授 博士 院士 医生 律师 老师 法官 警官 同志 主任 经理 总经理 总裁 董事长
-    部长 省长 市长 县长 书记 院长 校长 所长 处长 局长 总统 总理 主席 首相 记者 导演 演员 作家
-    诗人 画家 歌手 创始人 首席执行官 发言人 研究员 工程师 设计师 教练 队长 上将 将军
+    先生 女士 小姐 教授 博士 院士 医生 律师 老师 法官 警官 同志 主任 经理 总经理 总裁 董事长 部长
+    省长 市长 县长 书记 院长 校长 所长 处长 局长 总统 总理 主席 首相 记者 导演 演员 作家 诗人 画家
+    歌手 创始人 首席执行官 发言人 研究员 工程师 设计师 教练 队长 上将 将军
     """
 )
 """Titles before or behind a person's name."""
@@ -135,12 +138,11 @@ word."""
 
 CHINESE_GENERIC: Final = words(
     """
-    我们 科技 互联 联网 网络 软件 游戏 地产 建筑 食品 医药 能源 电力 航空 传媒 文化 咨询 租车
-    快递 旅游 教育 金融 证券 信托 基金 租赁 广告 清洁 上市 大型 国有 外资 合资 保险 投资 贸易
-    物流 商业 中央 人民 公立 私立 民营 知名 著名 重点 名牌 综合 专科 当地 附属 中心 地方 城商
-    股份 有限 责任 跨国 控股 汽车 制造 医学 师范 理工 外国 世界
-    分 子 总 母 该 本 全 各 某 外 城 上 超 夜 门 都 股 楼 节 反 两 家 所 的 在 于 是 和 与 了 几
-    多 名 这 那 其 此 他 她 我 你
+    我们 科技 互联 联网 网络 软件 游戏 地产 建筑 食品 医药 能源 电力 航空 传媒 文化 咨询 租车 快递
+    旅游 教育 金融 证券 信托 基金 租赁 广告 清洁 上市 大型 国有 外资 合资 保险 投资 贸易 物流 商业
+    中央 人民 公立 私立 民营 知名 著名 重点 名牌 综合 专科 当地 附属 中心 地方 城商 股份 有限 责任
+    跨国 控股 汽车 制造 医学 师范 理工 外国 世界 分 子 总 母 该 本 全 各 某 外 城 上 超 夜 门 都
+    股 楼 节 反 两 家 所 的 在 于 是 和 与 了 几 多 名 这 那 其 此 他 她 我 你
     """
 )
 """The words that stand before those endings and name nothing."""
@@ -180,71 +182,24 @@ CHINESE_DIGITS: Final = {
 }
 CHINESE_SCALES: Final = {"十": 10, "拾": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
 
-UNITS: Final = {
-    name: unit
-    for unit, names in {
-        "%": "% ％ percent percentage pct percents pc",
-        "$": "$ usd dollar dollars us$ 美元",
-        "€": "€ eur euro euros 欧元",
-        "£": "£ gbp pound pounds 英镑",
-        "¥": "cny rmb yuan 元 人民币",
-        "yen": "yen jpy 日元",
-        "CHF": "chf franc francs 瑞士法郎 瑞郎",
-        "₹": "inr rupee rupees 卢比",
-        "HK$": "hkd hk$ 港元 港币",
-        "km": "km kilometer kilometers kilometre kilometres 公里 千米",
-        "m": "m meter meters metre metres 米 公尺",
-        "cm": "cm centimeter centimeters centimetre centimetres 厘米 公分",
-        "mm": "mm millimeter millimeters millimetre millimetres 毫米 公厘",
-        "nm": "nm nanometer nanometers 纳米",
-        "mile": "mi mile miles 英里",
-        "foot": "ft foot feet 英尺",
-        "inch": "in inch inches 英寸",
-        "yard": "yd yard yards",
-        "kg": "kg kilogram kilograms kilo kilos 公斤 千克",
-        "g": "g gram grams 克",
-        "mg": "mg milligram milligrams 毫克",
-        "ton": "t ton tons tonne tonnes 吨",
-        "lb": "lb lbs",
-        "oz": "oz ounce ounces 盎司",
-        "l": "l liter liters litre litres 升",
-        "ml": "ml milliliter milliliters 毫升",
-        "gallon": "gallon gallons 加仑",
-        "hectare": "ha hectare hectares 公顷",
-        "acre": "acre acres 英亩",
-        "mu": "亩",
-        "km2": "km2 km² 平方公里 平方千米",
-        "m2": "m2 m² sqm 平方米",
-        "m3": "m3 m³ 立方米",
-        "ft2": "ft2 ft² sqft 平方英尺",
-        "mile2": "mi2 平方英里",
-        "second": "s sec secs second seconds 秒",
-        "ms": "ms millisecond milliseconds 毫秒",
-        "minute": "min mins minute minutes 分钟",
-        "hour": "h hr hrs hour hours 小时",
-        "day": "day days 天",
-        "week": "week weeks 周 星期",
-        "month": "month months 个月",
-        "year": "year years yr yrs year-old",
-        "decade": "decade decades",
-        "century": "century centuries 世纪",
-        "age": "岁",
-        "°C": "°c ℃ celsius 摄氏度",
-        "°F": "°f ℉ fahrenheit 华氏度",
-        "kb": "kb 千字节",
-        "mb": "mb megabyte megabytes",
-        "gb": "gb gigabyte gigabytes",
-        "tb": "tb terabyte terabytes",
-        "mw": "mw megawatt megawatts 兆瓦",
-        "kw": "kw kilowatt kilowatts 千瓦",
-        "kwh": "kwh 千瓦时 度",
-        "hz": "hz hertz 赫兹",
-        "mph": "mph",
-        "w": "watt watts 瓦",
-        "db": "db decibel decibels 分贝",
-    }.items()
-    for name in names.split()
-}
+_UNITS: Final = _by_first(
+    """
+    % ％ percent percentage pct pc, $ usd dollar us$ 美元, € eur euro 欧元, £ gbp pound 英镑, ¥
+    cny rmb yuan 元 人民币, yen jpy 日元, CHF chf franc 瑞士法郎 瑞郎, ₹ inr rupee 卢比, HK$ hkd
+    hk$ 港元 港币, km kilometer kilometre 公里 千米, m meter metre 米 公尺, cm centimeter
+    centimetre 厘米 公分, mm millimeter millimetre 毫米 公厘, nm nanometer 纳米, mile mi 英里,
+    foot ft feet 英尺, inch in inches 英寸, yard yd, kg kilogram kilo 公斤 千克, g gram 克, mg
+    milligram 毫克, ton t tons tonne 吨, lb lbs, oz ounce 盎司, l liter litre 升, ml milliliter
+    millilitre 毫升, gallon 加仑, hectare ha 公顷, acre 英亩, 亩, km2 平方公里 平方千米, m2 sqm
+    平方米, m3 立方米, ft2 sqft 平方英尺, mi2 平方英里, second s sec secs 秒, ms millisecond 毫秒,
+    minute min mins 分钟, hour h hr hrs 小时, day days 天, week 周 星期, month 个月, year yr yrs
+    year-old, decade, century centuries 世纪, 岁, °C °c ℃ celsius 摄氏度, °F °f ℉ fahrenheit
+    华氏度, kb 千字节, mb megabyte, gb gigabyte, tb terabyte, mw megawatt 兆瓦, kw kilowatt 千瓦,
+    kwh 千瓦时 度, hz hertz 赫兹, mph, watt 瓦, db decibel 分贝
+    """
+)
+_PLURALS: Final = {f"{name}s": unit for name, unit in _UNITS.items() if len(name) > 3}
+UNITS: Final = _PLURALS | _UNITS
 """Every spelling of a unit, and the name that stands for it. Units are compared, not converted."""
 
 CHINESE_STOP: Final = frozenset(
@@ -261,49 +216,36 @@ CHINESE_COMMON: Final = frozenset(
 
 NOT_NEGATIONS: Final = words(
     """
-    不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨
-    不愧 不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线
-    无不 无非 除非 否则 是否 能否 可否 没收 莫非 差不多 了不起 对不起 不好意思 不等 不已
-    不锈 未成年 无理由 无条件 无障碍 不是所有 并非所有 并非都 不一定
+    不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨 不愧
+    不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线 无不 无非
+    除非 否则 是否 能否 可否 没收 莫非 差不多 了不起 对不起 不好意思 不等 不已 不锈 未成年 无理由
+    无条件 无障碍 不是所有 并非所有 并非都 不一定
     """
 )
 """Words with a sign of negation in them that negate nothing."""
 
-IRREGULAR: Final = {
-    form: base
-    for base, forms in {
-        "child": "children", "man": "men", "woman": "women", "person": "people persons",
-        "use": "used using uses", "foot": "feet", "tooth": "teeth", "mouse": "mice",
-        "wife": "wives", "life": "lives", "leaf": "leaves", "half": "halves",
-        "write": "wrote written writes", "begin": "began begun", "win": "won", "bear": "born borne",
-        "die": "died dying dies dead death", "sell": "sold", "hold": "held", "build": "built",
-        "buy": "bought", "make": "made", "take": "took taken", "give": "gave given", "come": "came",
-        "go": "went gone goes", "know": "knew known", "grow": "grew grown", "show": "shown",
-        "see": "saw seen", "run": "ran", "lead": "led", "leave": "left", "lose": "lost",
-        "meet": "met", "pay": "paid", "say": "said", "sing": "sang sung", "speak": "spoke spoken",
-        "spend": "spent", "stand": "stood", "tell": "told", "think": "thought", "teach": "taught",
-        "wear": "wore worn", "drive": "drove driven", "fall": "fell fallen", "rise": "rose risen",
-        "break": "broke broken", "choose": "chose chosen", "draw": "drew drawn", "eat": "ate eaten",
-        "fight": "fought", "fly": "flew flown", "forget": "forgot forgotten", "hear": "heard",
-        "keep": "kept", "send": "sent", "shoot": "shot", "steal": "stole stolen",
-        "swim": "swam swum", "throw": "threw thrown", "become": "became", "feel": "felt",
-        "find": "found", "bring": "brought", "catch": "caught", "mean": "meant", "sit": "sat",
-        "marry": "married marries marriage", "study": "studies studied", "british": "britain",
-        "french": "france", "american": "america", "german": "germany", "chinese": "china",
-        "japanese": "japan", "spanish": "spain", "dutch": "netherlands", "swiss": "switzerland",
-        "swedish": "sweden", "danish": "denmark", "polish": "poland", "turkish": "turkey",
-        "english": "england", "scottish": "scotland", "irish": "ireland", "greek": "greece",
-        "us": "u.s u.s.a usa", "uk": "u.k", "allow": "permit permits permitted permitting",
-        "forbid": "forbidden forbade forbids",
-        "color": "colour colours coloured colouring", "favor": "favour favours favoured",
-        "favorite": "favourite favourites", "honor": "honour honours honoured",
-        "labor": "labour labours", "humor": "humour", "rumor": "rumour rumours",
-        "vapor": "vapour vapours", "armor": "armour armoured", "odor": "odour odours",
-        "center": "centre centres centred", "fiber": "fibre fibres", "gray": "grey greys",
-        "tire": "tyre tyres", "check": "cheque cheques", "mold": "mould moulds",
-    }.items()
-    for form in forms.split()
-}  # fmt: skip
+IRREGULAR: Final = _by_first(
+    """
+    child children, man men, woman women, person people persons, use used using uses, foot feet,
+    tooth teeth, mouse mice, wife wives, life lives, leaf leaves, half halves, write wrote written
+    writes, begin began begun, win won, bear born borne, die died dying dies dead death, sell
+    sold, hold held, build built, buy bought, make made, take took taken, give gave given, come
+    came, go went gone goes, know knew known, grow grew grown, show shown, see saw seen, run ran,
+    lead led, leave left, lose lost, meet met, pay paid, say said, sing sang sung, speak spoke
+    spoken, spend spent, stand stood, tell told, think thought, teach taught, wear wore worn,
+    drive drove driven, fall fell fallen, rise rose risen, break broke broken, choose chose
+    chosen, draw drew drawn, eat ate eaten, fight fought, fly flew flown, forget forgot forgotten,
+    hear heard, keep kept, send sent, shoot shot, steal stole stolen, swim swam swum, throw threw
+    thrown, become became, feel felt, find found, bring brought, catch caught, mean meant, sit
+    sat, marry married marries marriage, study studies studied, british britain, french france,
+    american america, german germany, chinese china, japanese japan, spanish spain, dutch
+    netherlands, swiss switzerland, swedish sweden, danish denmark, polish poland, turkish turkey,
+    english england, scottish scotland, irish ireland, greek greece, us u.s u.s.a usa, uk u.k,
+    allow permit permits permitted permitting, forbid forbidden forbade forbids, center centre
+    centres centred, fiber fibre fibres, gray grey greys, tire tyre tyres, check cheque cheques,
+    mold mould moulds
+    """
+)
 """Forms that no suffix rule brings together."""
 
 SMALL_WORDS: Final = (
