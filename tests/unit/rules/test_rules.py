@@ -14,8 +14,9 @@ import yaml
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.rules import written
 from ragmonitor.rules import RuleOptions, as_yaml, manifest, rule_file
-from ragmonitor.rules.model import Alert
+from ragmonitor.rules.alerts import Alert
 from ragmonitor.rules.writing import alerts_of
+from ragmonitor.semconv.metrics import TABLE
 from tests.support.prometheus_server import require_binary
 
 ROOT = Path(__file__).parents[3]
@@ -85,6 +86,13 @@ def test_yaml_gives_back_what_was_written():
     assert content["spec"] == rule_file(RuleOptions(services=("客服",)))
 
 
+def test_every_series_that_is_read_is_one_of_ours():
+    """A series that is renamed in the table is renamed in the rules."""
+    for rule in (each for group in rule_file(EVERYTHING)["groups"] for each in group["rules"]):
+        for series in re.findall(r"\b(ragmonitor_\w+)", json.dumps(rule)):
+            assert {series, re.sub("_(total|count|info)$", "", series)} & TABLE.keys(), rule
+
+
 def test_recorded_series_are_named_by_level_metric_and_operation():
     """https://prometheus.io/docs/practices/rules/"""  # noqa: D400, D415
     for rule in (each for group in rule_file(EVERYTHING)["groups"] for each in group["rules"]):
@@ -106,7 +114,7 @@ def test_an_alert_leads_to_its_runbook_and_its_dashboard(alert: Alert):
     path = DEPLOY / "grafana" / "dashboards" / f"ragmonitor-{alert.dashboard}.json"
     dashboard = json.loads(path.read_text(encoding="utf-8"))
     known = {variable["name"] for variable in dashboard["templating"]["list"]}
-    assert {"service", *alert.variables} <= known
+    assert {"service", *(["judge"] if alert.by_judge else [])} <= known
 
 
 @pytest.mark.parametrize("page", ["runbook.md", "zh/runbook.md"])
