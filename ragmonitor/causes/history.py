@@ -6,7 +6,7 @@ import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -59,13 +59,7 @@ class History(Part):
     the application says the rest by `Monitor.event`.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        watching: Watching,
-        *,
-        version: str = "",
-    ) -> None:
+    def __init__(self, store: Store, watching: Watching, *, version: str = "") -> None:
         """Touch nothing yet.
 
         Args:
@@ -76,7 +70,7 @@ class History(Part):
         self._store = store
         self._version = version
         self._watching = watching
-        self._told: deque[tuple[Event, Clean]] = deque(maxlen=MAX_WAITING)
+        self._told: deque[tuple[str, Mapping[str, str], float, Clean]] = deque(maxlen=MAX_WAITING)
         self._seen: dict[str, float] = {}
         self._judge = self._known_judge = ""
         self._read_s = -math.inf
@@ -102,8 +96,7 @@ class History(Part):
         """
         kept = list(attributes.items())[:MAX_ATTRIBUTES]
         texts = {str(key)[:MAX_TOLD]: str(value)[:MAX_TOLD] for key, value in kept}
-        event = Event(kind="event", name=str(name)[:MAX_TOLD], at_s=at_s, attributes=texts)
-        self._told.append((event, clean))
+        self._told.append((str(name)[:MAX_TOLD], texts, at_s, clean))
 
     def add(self, answer: Answer) -> None:
         """Notice the versions of an answer, and the identity of its judge."""
@@ -119,38 +112,38 @@ class History(Part):
 
     def tick(self) -> None:
         """Write what was noted, and read what is known."""
-        told = [self._told.popleft() for _ in range(len(self._told))]
-        for event, clean in told:
-            texts = {
-                clean(key, "")[:MAX_LENGTH]: clean(value, key)[:MAX_LENGTH]
-                for key, value in event.attributes.items()
-            }
-            self._keep(replace(event, name=clean(event.name, "")[:MAX_LENGTH], attributes=texts))
-        self._note_judge()
         now_s = self._store.now()
-        is_new = any(each not in self.versions for each in self._seen)
-        if not told and not is_new and 0 <= now_s - self._read_s < READ_S:
-            return
-        self._read_s, seen, self._seen = now_s, self._seen, {}
-        for version, last_s in seen.items():
-            row = self._store.row("version", version)
-            first_s = last_s if row is None else json.loads(row)[0]
-            self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
-        self._read()
-
-    def _keep(self, event: Event) -> None:
-        key = f"{event.kind}: {event.name}"
-        self._store.keep("event", key, msgspec.json.encode(event), most=MAX_EVENTS)
-
-    def _note_judge(self) -> None:
+        is_due = not 0 <= now_s - self._read_s < READ_S
+        is_due = is_due or any(each not in self.versions for each in self._seen)
+        while self._told:
+            name, texts, at_s, clean = self._told.popleft()
+            cleaned = {
+                clean(key, "")[:MAX_LENGTH]: clean(value, key)[:MAX_LENGTH]
+                for key, value in texts.items()
+            }
+            self._keep("event", clean(name, "")[:MAX_LENGTH], at_s, cleaned)
+            is_due = True
         if self._judge != self._known_judge:
-            self._known_judge, name = self._judge, self._judge[:MAX_LENGTH]
+            name = self._judge[:MAX_LENGTH]
             before = self._store.row("judge", "last")
             if before != name.encode():
                 self._store.keep("judge", "last", name.encode())
-                if before is not None:
-                    now_s = self._store.now()
-                    self._keep(Event(kind="judge_change", name=name, at_s=now_s, attributes={}))
+            if before not in (None, name.encode()):
+                self._keep("judge_change", name, now_s, {})
+            self._known_judge = self._judge
+        if not is_due:
+            return
+        for version, last_s in self._seen.items():
+            row = self._store.row("version", version)
+            first_s = last_s if row is None else json.loads(row)[0]
+            self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
+        self._read_s, self._seen = now_s, {}
+        self._read()
+
+    def _keep(self, kind: EventKind, name: str, at_s: float, attributes: Mapping[str, str]) -> None:
+        event = Event(kind=kind, name=name, at_s=at_s, attributes=attributes)
+        key = f"{kind}: {name}"
+        self._store.keep("event", key, msgspec.json.encode(event), most=MAX_EVENTS)
 
     def _read(self) -> None:
         events: list[Event] = []
@@ -164,10 +157,10 @@ class History(Part):
         # Of two that came at the same time the later name is the newer version.
         order = sorted(seen, key=lambda version: (seen[version].first_s, version))
         self.versions = {version: seen[version] for version in order}
-        events += [
-            Event(kind="deployment", name=_version_name(each), at_s=found.first_s, attributes={})
-            for each, found in self.versions.items()
-        ]
+        for version, found in self.versions.items():
+            by, _, value = version.partition("=")
+            name = value if by == SERVICE_VERSION else f"{by} {value}"
+            events.append(Event(kind="deployment", name=name, at_s=found.first_s, attributes={}))
         self.events = sorted(events, key=lambda each: each.at_s)[-MAX_EVENTS:]
 
     def gauges(self) -> Iterator[GaugeValue]:
@@ -177,16 +170,5 @@ class History(Part):
 
     def records(self) -> Mapping[str, object]:
         """Return the events, newest last; without their attributes, which may be texts."""
-        if not self.events:
-            return {}
-        return {
-            "events": [
-                {"kind": each.kind, "name": each.name, "at_s": each.at_s} for each in self.events
-            ]
-        }
-
-
-def _version_name(slice_: str) -> str:
-    """Return what a version is called among the events: `1.1`, or `prompt_version 1.1`."""
-    dimension, _, value = slice_.partition("=")
-    return value if dimension == SERVICE_VERSION else f"{dimension} {value}"
+        told = [{"kind": each.kind, "name": each.name, "at_s": each.at_s} for each in self.events]
+        return {"events": told} if told else {}
