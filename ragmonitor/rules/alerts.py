@@ -38,7 +38,7 @@ class Alert:
 
 
 def _alarm(name: str, matchers: str, *texts: str, **fields: Any) -> Alert:
-    """Return the alert on alarms that are raised.
+    """Return the alert on alarms that are raised; its incident says what is known of why.
 
     The built-in judge has no say where a model judges.
     """
@@ -46,7 +46,8 @@ def _alarm(name: str, matchers: str, *texts: str, **fields: Any) -> Alert:
         f"max by (service, kind, signal, judge) (ragmonitor_alarm_active{{{matchers}}}) == 1\n"
         f"unless on (service, judge)\n{OUTRANKED}"
     )
-    return Alert(name, expr, *texts, lasts="0m", by_judge=True, **fields)
+    known: dict[str, Any] = {"dashboard": "investigate", "has_incident": True}
+    return Alert(name, expr, *texts, lasts="0m", by_judge=True, **known | fields)
 
 
 def gained(series: str, window: str) -> str:
@@ -104,7 +105,6 @@ ALERTS: Final = {
             "%(before)s。评审还是应用：%(cause)s。",
             severity="critical",
             dashboard="overview",
-            has_incident=True,
         ),
         _alarm(
             "RagMonitorQualityDrift",
@@ -117,7 +117,6 @@ ALERTS: Final = {
             "%(service)s：据 %(judge)s，自 %(began)s 起 %(signal)s 均值为 %(mean)s；上限 "
             "%(limit)s，此前 %(before)s。",
             dashboard="overview",
-            has_incident=True,
         ),
         _alarm(
             "RagMonitorRefusalSurge",
@@ -128,8 +127,6 @@ ALERTS: Final = {
             "拒答的问题多于容忍上限。",
             "%(service)s：据 %(judge)s，自 %(began)s 起拒答比例为 %(mean)s；上限 %(limit)s，此前 "
             "%(before)s。",
-            dashboard="investigate",
-            has_incident=True,
         ),
         _alarm(
             "RagMonitorRetrievalDrift",
@@ -140,8 +137,6 @@ ALERTS: Final = {
             "检索落空或检索变弱多于容忍上限。",
             "%(service)s：自 %(began)s 起 %(signal)s 的比例为 %(mean)s；上限 %(limit)s，此前 "
             "%(before)s。",
-            dashboard="investigate",
-            has_incident=True,
         ),
         _alarm(
             "RagMonitorGoldenQuestions",
@@ -150,7 +145,7 @@ ALERTS: Final = {
             "%(service)s: %(signal)s by %(judge)s is worse than the questions' own history.",
             "参考问题答得比以前差，或没有回答。",
             "%(service)s：据 %(judge)s，%(signal)s 差于这些问题自己的历史。",
-            dashboard="investigate",
+            has_incident=False,
         ),
         _alarm(
             "RagMonitorVersionWorse",
@@ -160,7 +155,7 @@ ALERTS: Final = {
             "incident names the version and the signal.",
             "应用的一个版本差于前一个版本。",
             "%(service)s：据 %(judge)s，最新版本差于基准版本。事件里有版本与信号的名字。",
-            dashboard="investigate",
+            has_incident=False,
         ),
     ),
     "judging": (
@@ -193,7 +188,7 @@ ALERTS: Final = {
             "active alarm: %(cause)s.",
             "评审的结论与它以前给出的不同。",
             "%(service)s：%(judge)s 对参考样例改变了结论。当前告警的原因：%(cause)s。",
-            has_incident=True,
+            dashboard="pipeline",
         ),
         Alert(
             "RagMonitorBudgetExhausted",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from ragmonitor.rules.alerts import ALERTS, GONE, Alert
@@ -62,77 +64,61 @@ class RuleOptions:
         return f"{NAME}-{slug.strip('-')}"
 
 
-def alerts_of(options: RuleOptions) -> dict[str, list[Alert]]:
-    """Return the alerts by their group.
+def rule_file(options: RuleOptions) -> dict[str, Any]:
+    """Return what a rule file of Prometheus holds.
 
     Raises:
         SettingsError: An alert is to be left out that there is not.
     """
-    groups = dict(ALERTS)
+    alerts = dict(ALERTS)
     if not options.has_fleet:
-        del groups["fleet"]
+        del alerts["fleet"]
     if not options.has_receiver:
-        del groups["receive"]
-    known = {alert.name for each in groups.values() for alert in each}
+        del alerts["receive"]
+    known = {alert.name for each in alerts.values() for alert in each}
     if unknown := options.without - known:
         raise SettingsError(
             f"no alert is called {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}"
         )
-    return {
-        name: [alert for alert in each if alert.name not in options.without]
-        for name, each in groups.items()
-    }
-
-
-def rule_file(options: RuleOptions) -> dict[str, Any]:
-    """Return what a rule file of Prometheus holds. Raises as `alerts_of`."""
     recorded = [(f"means-{window}", every, means(window)) for window, every in WINDOWS.items()]
     groups: list[tuple[str, str, list[dict[str, Any]]]] = [
-        (
-            name,
-            interval,
-            [
-                {"record": each, "expr": of_services(rules[each], options.services)}
-                for each in rules
-            ],
-        )
-        for name, interval, rules in (*recorded, ("context", "1m", CONTEXT))
+        (name, every, [{"record": each, "expr": expr} for each, expr in rules.items()])
+        for name, every, rules in (*recorded, ("context", "1m", CONTEXT))
     ]
-    for name, alerts in alerts_of(options).items():
-        groups.append((name, "30s", [_content(alert, options) for alert in alerts]))
+    for name, each in alerts.items():
+        kept = [alert for alert in each if alert.name not in options.without]
+        groups.append((name, "30s", [_content(alert, options) for alert in kept]))
     return {
         "groups": [
-            {"name": f"{options.name}-{name}", "interval": interval, "rules": rules}
-            for name, interval, rules in groups
+            {
+                "name": f"{options.name}-{name}",
+                "interval": every,
+                "rules": [rule | {"expr": _of(rule["expr"], options.services)} for rule in rules],
+            }
+            for name, every, rules in groups
             if rules
         ]
     }
 
 
-def of_services(expr: str, services: Sequence[str]) -> str:
+def _of(expr: str, services: Sequence[str]) -> str:
     """Return an expression that reads the series of these services alone; none: of all."""
     if not services:
         return expr
-    own = f"service={_quoted(services[0])}"
+    quoted = partial(json.dumps, ensure_ascii=False)  # PromQL has the escapes of JSON
+    own = f"service={quoted(services[0])}"
     if len(services) > 1:
-        own = f"service=~{_quoted('|'.join(map(re.escape, services)))}"
-    # A service that is named should be there, however long it has been gone.
-    gone = "\nor\n".join(
-        f"absent(ragmonitor_build_info{{service={_quoted(each)}}})" for each in services
-    )
+        own = f"service=~{quoted('|'.join(map(re.escape, services)))}"
 
     def selector(found: re.Match[str]) -> str:
         return f"{found[1]}{{{own}{',' if found[2] else '}'}"
 
-    return gone.join(
-        re.sub(r"([\w:]*ragmonitor_[\w:]+)(\{?)", selector, part) for part in expr.split(GONE)
+    # A service that is named should be there, however long it has been gone.
+    gone = "\nor\n".join(
+        f"absent(ragmonitor_build_info{{service={quoted(each)}}})" for each in services
     )
-
-
-def _quoted(text: str) -> str:
-    """Return a string literal of PromQL."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    parts = expr.split(GONE)
+    return gone.join(re.sub(r"([\w:]*ragmonitor_[\w:]+)(\{?)", selector, each) for each in parts)
 
 
 def manifest(options: RuleOptions) -> dict[str, Any]:
@@ -193,7 +179,7 @@ def _content(alert: Alert, options: RuleOptions) -> dict[str, Any]:
     severity = options.severities.get(alert.severity, alert.severity)
     return {
         "alert": alert.name,
-        "expr": of_services(alert.expr, options.services),
+        "expr": alert.expr,
         "for": alert.lasts,
         "labels": {"severity": severity, **options.labels},
         "annotations": annotations,

@@ -14,8 +14,7 @@ import yaml
 from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.rules import written
 from ragmonitor.rules import RuleOptions, as_yaml, manifest, rule_file
-from ragmonitor.rules.alerts import Alert
-from ragmonitor.rules.writing import alerts_of
+from ragmonitor.rules.alerts import ALERTS, Alert
 from ragmonitor.semconv.metrics import TABLE
 from tests.support.prometheus_server import require_binary
 
@@ -24,7 +23,7 @@ DEPLOY = ROOT / "deploy"
 WORLDS = Path(__file__).with_name("worlds.yml")
 
 EVERYTHING = RuleOptions(has_fleet=True, has_receiver=True)
-ALERTS = [alert for group in alerts_of(EVERYTHING).values() for alert in group]
+EVERY = [alert for group in ALERTS.values() for alert in group]
 
 
 def promtool(*arguments: str | Path) -> None:
@@ -62,7 +61,7 @@ def test_alerts_fire_in_their_worlds_and_in_no_other(tmp_path: Path):
 def test_every_alert_has_a_world_in_which_it_fires():
     """So that none stays silent for ever."""
     fired = set(re.findall(r'alertname="(\w+)"', WORLDS.read_text(encoding="utf-8")))
-    assert fired == {alert.name for alert in ALERTS}
+    assert fired == {alert.name for alert in EVERY}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_recorded_series_are_named_by_level_metric_and_operation():
             assert operation
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+@pytest.mark.parametrize("alert", EVERY, ids=lambda alert: alert.name)
 def test_an_alert_leads_to_its_runbook_and_its_dashboard(alert: Alert):
     """In both languages; the dashboard has the variables that the link fills in."""
     english = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -122,7 +121,7 @@ def test_the_runbook_has_five_steps_for_each_alert_and_none_of_another(page: str
     """Nobody who is woken has to think first."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     sections = re.split(r"(?m)^## ", text)[1:]
-    assert len(sections) == len(ALERTS)
+    assert len(sections) == len(EVERY)
     for section in sections:
         assert re.findall(r"(?m)^(\d)\. ", section) == ["1", "2", "3", "4", "5"], section
 
