@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from heapq import nlargest
 from operator import attrgetter
 from typing import Any, Final
 
 from ragmonitor.export.content import ContentPolicy
-from ragmonitor.records import CERTAIN, Chunk, Report, Verdict
+from ragmonitor.records import CERTAIN, Chunk, Verdict
 from ragmonitor.stats.comparison import compare_block
 from ragmonitor.stats.parts import Answer, Part
 from ragmonitor.stats.sums import ALL, MAX_WEIGHT, group_of
@@ -24,8 +24,8 @@ MAX_LISTED: Final = 40
 MAX_NAME: Final = 200
 MAX_OF_ANSWER: Final = 8
 """Documents of one answer, as the model saw them."""
-MAX_VERDICTS: Final = 1_000
-"""Verdicts of one block; answers that come later in it are not compared."""
+MAX_COUNTED: Final = 2_000
+"""Documents of one block that are counted; those that come later in it are not compared."""
 MAX_COMPARED: Final = 100
 """Documents of one block that are compared: those with the most answers."""
 SOURCE: Final = "source"
@@ -62,16 +62,6 @@ class Source:
     """When it was retrieved last, in seconds since the epoch."""
 
 
-@dataclass(slots=True)
-class _Block:
-    """What five minutes of answers are compared by."""
-
-    rates: dict[str, float] = field(default_factory=dict)
-    """Common rates of all answers, summed up by series."""
-    bets: list[tuple[set[str], str, list[float]]] = field(default_factory=list)
-    """Of each verdict its series, its group, and weight and bad weight."""
-
-
 class Documents(Part):
     """A bounded table of documents, and evidence like that of slices, without series of their own.
 
@@ -80,14 +70,7 @@ class Documents(Part):
     Counts are of this process, and forgotten with it. Used from one thread.
     """
 
-    def __init__(
-        self,
-        policy: ContentPolicy,
-        store: Store,
-        tick: Tick,
-        *,
-        series: str,
-    ) -> None:
+    def __init__(self, policy: ContentPolicy, store: Store, tick: Tick, *, series: str) -> None:
         """Begin without a document.
 
         Args:
@@ -100,8 +83,9 @@ class Documents(Part):
         self._root = series
         self._sources: dict[str, Source] = {}
         self._answers = 0
-        self._blocks: dict[int, _Block] = {}
-        """By the time when they begin."""
+        self._blocks: dict[int, dict[str, Rows]] = {}
+        """By the time when they begin: of each series the common rates of all its answers, and by
+        group weight and bad weight of its verdicts."""
         self._closed_s = -math.inf
         """Blocks that began until then are closed."""
 
@@ -113,17 +97,15 @@ class Documents(Part):
         t = int(answer.at_s // MEAN_S) * MEAN_S
         if decision.inclusion_probability <= 0 or t <= self._closed_s:
             return
-        block = self._blocks.setdefault(t, _Block())
-        if len(block.bets) >= MAX_VERDICTS:
-            return
-        series = {self._root, *(f"{self._root}|{SOURCE}={n}" for n in shown[:MAX_OF_ANSWER])}
-        for each in series:
-            block.rates[each] = block.rates.get(each, 0.0) + decision.rate
-        verdict = answer.hallucination
-        if verdict is not None:
+        cells = {ALL: [decision.rate]}
+        if (verdict := answer.hallucination) is not None:
             weight = min(MAX_WEIGHT, decision.importance_weight) * verdict.scored
             group = group_of(answer.interaction.session_id or answer.interaction.id)
-            block.bets.append((series, f"{group}", [weight, weight * verdict.value]))
+            cells[f"{group}"] = [weight, weight * verdict.value]
+        block = self._blocks.setdefault(t, {})
+        for each in {self._root, *(f"{self._root}|{SOURCE}={n}" for n in shown[:MAX_OF_ANSWER])}:
+            if each in block or len(block) < MAX_COUNTED:
+                merge(block.setdefault(each, {}), cells)
 
     # --- evidence -------------------------------------------------------------------------------
 
@@ -143,14 +125,9 @@ class Documents(Part):
                 merge(gains, self._gains(t, block))
         return gains
 
-    def _gains(self, t: int, block: _Block) -> Rows:
-        rates = block.rates
-        wanted = nlargest(MAX_COMPARED + 1, rates, key=rates.__getitem__)
-        cells: dict[str, Rows] = {series: {ALL: [rates[series]]} for series in wanted}
-        for several, group, bet in block.bets:
-            for series in several & cells.keys():
-                merge(cells[series], {group: bet})
-        gains = compare_block(cells, self._tick.usual(t))
+    def _gains(self, t: int, block: Mapping[str, Rows]) -> Rows:
+        wanted = nlargest(MAX_COMPARED + 1, block, key=lambda series: block[series][ALL])
+        gains = compare_block({series: block[series] for series in wanted}, self._tick.usual(t))
         del gains[self._root]  # the tick has counted that
         return gains
 
@@ -165,7 +142,15 @@ class Documents(Part):
             for chunk in retrieval.chunks
             if id(chunk) not in as_shown
         }
-        supporting, contradicting = _verdicts(answer.report, shown)
+        assessment = answer.report.assessment
+        supporting: set[str] = set()
+        contradicting: set[str] = set()
+        for sentence in () if assessment is None else assessment.sentences or ():
+            found = [shown[at] for at in sentence.chunks if at < len(shown)]
+            if sentence.verdict is Verdict.SUPPORTED:
+                supporting.update(found)
+            elif sentence.verdict is Verdict.CONTRADICTED:
+                contradicting.update(found[:1])
         for name in retrieved.union(shown):
             source = self._sources.get(name)
             if source is None:
@@ -195,16 +180,3 @@ class Documents(Part):
                 "listed": [asdict(each) for each in listed],
             }
         }
-
-
-def _verdicts(report: Report, shown: Sequence[str]) -> tuple[set[str], set[str]]:
-    """Return the documents that support a sentence of an answer, and those that contradict one."""
-    supporting: set[str] = set()
-    contradicting: set[str] = set()
-    assessment = report.assessment
-    for sentence in () if assessment is None else assessment.sentences or ():
-        if sentence.verdict is Verdict.SUPPORTED:
-            supporting.update(shown[at] for at in sentence.chunks if at < len(shown))
-        elif sentence.verdict is Verdict.CONTRADICTED:
-            contradicting.update(shown[at] for at in sentence.chunks[:1] if at < len(shown))
-    return supporting, contradicting

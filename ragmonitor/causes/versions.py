@@ -82,13 +82,7 @@ class Versions(Part):
     in any signal, is found worse with a chance of 5 % at most.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        tick: Tick,
-        history: History,
-        watching: Watching,
-    ) -> None:
+    def __init__(self, store: Store, tick: Tick, history: History, watching: Watching) -> None:
         """Touch nothing yet.
 
         Args:
@@ -102,10 +96,16 @@ class Versions(Part):
         self._history = history
         self._watching = watching
         self._judge = watching.quality_judge
+        self._alarm: Mapping[str, Any] = {
+            "signal": VERSION_WORSE,
+            "judge": self._judge,
+            "kind": "quality",
+            "objective": 0.0,
+        }
         self._found = _Found()
-        self._events: Sequence[AlarmEvent] = ()
+        self._events: list[AlarmEvent] = []
 
-    def pairs(self) -> list[tuple[str, str]]:
+    def _pairs(self) -> list[tuple[str, str]]:
         """Return the newest versions, each with the one before it, as slices."""
         now_s = self._store.now()
         found = []
@@ -120,77 +120,58 @@ class Versions(Part):
 
     def tick(self) -> None:
         """Compare where that is due. Of all processes one does it."""
-        pairs, now_s = self.pairs(), self._store.now()
+        pairs, now_s = self._pairs(), self._store.now()
         row = self._store.row(*_ALL)
         if row is not None:
             self._found = msgspec.json.decode(row, type=_Found)
         if not pairs or now_s < self._found.due_s:
             return
+        found = _Found(now_s + COMPARED_EACH_S, worse=dict(self._found.worse))
         signals, higher = self._watching.compared, self._watching.higher_is_better
-        differences = []
-        for (series, version, baseline), found in self._tick.differences(pairs).items():
+        for (series, version, baseline), each in self._tick.differences(pairs).items():
             if series in signals:
                 signal, (by, _, candidate) = signals[series], version.partition("=")
-                numbers = asdict(found) | {"higher_is_better": signal in higher}
+                numbers = asdict(each) | {"higher_is_better": signal in higher}
                 before = baseline.partition("=")[2]
-                each = VersionDifference(
-                    by=by, candidate=candidate, baseline=before, signal=signal, **numbers
+                found.differences.append(
+                    VersionDifference(
+                        by=by, candidate=candidate, baseline=before, signal=signal, **numbers
+                    )
                 )
-                differences.append(each)
-        differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
+        found.differences.sort(key=lambda each: each.signal != HALLUCINATION)  # what people know
         events = []
-        worse = dict(self._found.worse)
-        for each in differences:
-            if each.version not in worse and each.decision(0.0) == "worse":
-                worse[each.version] = now_s
-                events.append(self._event(each, now_s))
-        self._found = _Found(now_s + COMPARED_EACH_S, differences, worse)
-        if self._store.keep(*_ALL, msgspec.json.encode(self._found), expected=row):
-            self._events = (*self._events, *events)
+        for worse in found.differences:
+            if worse.version not in found.worse and worse.decision(0.0) == "worse":
+                found.worse[worse.version] = now_s
+                first_s, said = self._history.versions[worse.version].at_s, _said(worse)
+                events.append(
+                    AlarmEvent(**self._alarm, raised=True, at_s=now_s, since_s=first_s, detail=said)
+                )
+        self._found = found
+        if self._store.keep(*_ALL, msgspec.json.encode(found), expected=row):
+            self._events += events
 
     def alarm_events(self) -> Sequence[AlarmEvent]:
         """Return the versions that were found worse since this was last asked."""
-        events, self._events = self._events, ()
+        events, self._events = self._events, []
         return events
-
-    def _event(self, found: VersionDifference, now_s: float) -> AlarmEvent:
-        return AlarmEvent(
-            signal=VERSION_WORSE,
-            judge=self._judge,
-            kind="quality",
-            raised=True,
-            at_s=now_s,
-            since_s=self._history.versions[found.version].at_s,
-            objective=0.0,
-            detail=_said(found),
-        )
 
     def alarm_states(self) -> Iterator[AlarmState]:
         """Return the alarm, where versions are compared."""
-        if not self._found.differences:
+        differences, worse = self._found.differences, self._found.worse
+        if not differences:
             return
-        now_s, seen = self._store.now(), self._history.versions
-        since_s = max(
-            (
-                at_s
-                for version, at_s in self._found.worse.items()
-                if version in seen and now_s - seen[version].last_s < OVER_S
-            ),
-            default=None,
-        )
+        silent_s, seen = self._store.now() - OVER_S, self._history.versions
+        live = [
+            at_s for each, at_s in worse.items() if each in seen and seen[each].last_s > silent_s
+        ]
+        said = [_said(e) for e in differences if e.version in worse and e.decision(0.0) == "worse"]
         yield AlarmState(
-            signal=VERSION_WORSE,
-            judge=self._judge,
-            kind="quality",
-            evidence_s=0.0 if since_s is None else self._watching.every_days * DAY_S,
-            active=since_s is not None,
-            since_s=since_s,
-            objective=0.0,
-            detail="; ".join(
-                _said(each)
-                for each in self._found.differences
-                if each.version in self._found.worse and each.decision(0.0) == "worse"
-            ),
+            **self._alarm,
+            evidence_s=self._watching.every_days * DAY_S if live else 0.0,
+            active=bool(live),
+            since_s=max(live, default=None),
+            detail="; ".join(said),
         )
 
     def gauges(self) -> Iterator[GaugeValue]:
@@ -206,9 +187,8 @@ class Versions(Part):
 
     def records(self) -> Mapping[str, Any]:
         """Return the versions as `ragmonitor rollout` reads them."""
-        if not self._found.differences:
-            return {}
-        return {"versions": [asdict(each) for each in self._found.differences]}
+        served = [asdict(each) for each in self._found.differences]
+        return {"versions": served} if served else {}
 
     def is_version(self, slice_: str) -> bool:
         """Return whether a slice is a version of the application."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ragmonitor.causes.signal_names import Language
-from ragmonitor.export.content import compact_json
-from ragmonitor.export.server import Reply
+from ragmonitor.export.server import Reply, json_reply
 from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.rendering import Links, as_markdown, headline
@@ -48,18 +46,18 @@ class IncidentPages:
         """
         if name == f"{PREFIX}.json":
             records = [each.model_dump(mode="json") for each in self._journal.recent()]
-            return _reply("application/json", compact_json({"incidents": records}))
+            return json_reply({"incidents": records}, headers=SAFE_HEADERS)
         folder, _, id_ = name.partition("/")
         stem, _, suffix = id_.partition(".")
         incident = self._journal.find(stem) if folder == PREFIX else None
         if incident is not None and suffix == "json":
-            return _reply("application/json", compact_json(incident.model_dump(mode="json")))
-        if incident is not None and suffix == "md":
-            language: Language = "zh" if query.get("lang") == "zh" else "en"
-            return _reply("text/markdown", as_markdown(incident, language, self._links))
-        return None
-
-
-def _reply(kind: str, text: str) -> Reply:
-    body = text.encode("utf-8", "backslashreplace")
-    return Reply(status=200, content_type=f"{kind}; charset=utf-8", body=body, headers=SAFE_HEADERS)
+            return json_reply(incident.model_dump(mode="json"), headers=SAFE_HEADERS)
+        if incident is None or suffix != "md":
+            return None
+        text = as_markdown(incident, "zh" if query.get("lang") == "zh" else "en", self._links)
+        return Reply(
+            status=200,
+            content_type="text/markdown; charset=utf-8",
+            body=text.encode("utf-8", "backslashreplace"),
+            headers=SAFE_HEADERS,
+        )

@@ -13,8 +13,7 @@ from opentelemetry import context
 
 from ragmonitor.causes.signal_names import Language
 from ragmonitor.incidents.incident import Incident, Occasion
-from ragmonitor.incidents.rendering import headline
-from ragmonitor.incidents.wording import Wording
+from ragmonitor.incidents.rendering import notice
 from ragmonitor.runtime.apart import EXECUTOR
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 from ragmonitor.runtime.guard import record_problem, shielded, silenced
@@ -78,12 +77,8 @@ class Notifier:
 
     def notice(self, occasion: Occasion, incident: Incident) -> tuple[str, str]:
         """Return the line, and the link that follows it; empty: there is none."""
-        say = Wording(self._language)
-        span = say.span((incident.closed_s or incident.updated_s) - incident.opened_s)
-        what = headline(incident, self._language)
-        line = say(f"line_{occasion}", service=incident.service, span=span, what=what)
         link = f"{self._page_url}incidents/{incident.id}" if self._page_url else ""
-        return _harmless(line), link
+        return _harmless(notice(occasion, incident, self._language)), link
 
     def flush(self, timeout_s: float) -> bool:
         """Wait for what is under way; return whether nothing is left."""

@@ -2,213 +2,314 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
-from ragmonitor.rules.model import PREFIX, Alert, Scope, gained
 from ragmonitor.rules.recording import OUTRANKED
-from ragmonitor.semconv import metrics as names
-
-WORKER_UNSEEN_S: Final = 120
-"""The worker shows itself every two seconds; a long answer may hold it up for half a minute."""
-MAX_AGE_S: Final = 600
-"""An alarm that is ten minutes late is one that somebody should know of."""
-
-HALLUCINATION: Final = 'signal="hallucination"'
-RETRIEVAL: Final = "empty_retrieval|weak_retrieval"
-SENT: Final = '"(otlp|phoenix|langfuse|jsonl|notify|feedback)_.+"'
-"""Reasons of drops that cost no answer its score."""
-REFUSED: Final = "full|unauthorized|malformed|too_large|too_many|too_slow"
-BY_JUDGE: Final = {"judge": "judge"}
-OVERVIEW: Final[Mapping[str, Any]] = {"dashboard": "overview", "has_incident": True}
-INVESTIGATE: Final[Mapping[str, Any]] = {"dashboard": "investigate", "variables": BY_JUDGE}
 
 
-def quality(scope: Scope) -> tuple[Alert, ...]:
-    """Return the alerts on answers that got worse, by the monitor's alarms."""
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alerting rule, for every service; its texts are templates (`texts.filled`)."""
 
-    def alarm(name: str, *matchers: str, **fields: Any) -> Alert:
-        return _alert(name, _raised(scope, *matchers), lasts="0m", **fields)
+    name: str
+    expr: str
+    summary: str
+    """Without numbers or names, so that it is the same text every time."""
+    description: str
+    summary_zh: str
+    description_zh: str
+    _: KW_ONLY
+    lasts: str = "5m"
+    """For how long it must hold before it fires; `0m`: at once."""
+    severity: str = "warning"
+    """`critical`: wakes somebody. `warning`: this week. `info`: when one looks."""
+    dashboard: str = "pipeline"
+    by_judge: bool = False
+    """It has the label `judge`, and its dashboard a variable for it."""
+    has_incident: bool = False
+    """The monitor opens an incident for it, which the annotation `incident_url` leads to."""
 
+    @property
+    def anchor(self) -> str:
+        """Its place on the runbook: `hallucination-spike` for RagMonitorHallucinationSpike."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", self.name.removeprefix("RagMonitor")).lower()
+
+
+def _alarm(name: str, matchers: str, *texts: str, **fields: Any) -> Alert:
+    """Return the alert on alarms that are raised; its incident says what is known of why.
+
+    The built-in judge has no say where a model judges.
+    """
+    expr = (
+        f"max by (service, kind, signal, judge) (ragmonitor_alarm_active{{{matchers}}}) == 1\n"
+        f"unless on (service, judge)\n{OUTRANKED}"
+    )
+    known: dict[str, Any] = {"dashboard": "investigate", "has_incident": True}
+    return Alert(name, expr, *texts, lasts="0m", by_judge=True, **known | fields)
+
+
+def gained(series: str, window: str) -> str:
+    """Return how much each series of a counter grew, its first value included.
+
+    `increase` loses what a counter is born with, and one with a label for a cause is born with its
+    first count. A series is taken as born in the window if it was not there at any time of the hour
+    before it: at one moment it may be missing only because nothing was scraped. What remains: after
+    more than an hour without scrapes a lifetime's count is taken as new, once.
+    """
+    known = f"present_over_time({series}[1h] offset {window})"
+    return f"(({series} unless {known}) or increase({series}[{window}]))"
+
+
+def _received(what: str, outcomes: str) -> str:
+    """Return the share of these outcomes among what `ragmonitor receive` got."""
+    series = f'ragmonitor_received_total{{what="{what}"'
+    grown = gained(f'{series},outcome=~"{outcomes}"}}', "15m")
     return (
-        alarm(
-            "HallucinationSpike",
-            'kind="quality"',
-            HALLUCINATION,
-            severity="critical",
-            variables=BY_JUDGE,
-            **OVERVIEW,
-        ),
-        alarm(
-            "QualityDrift",
-            'kind="quality"',
-            f'signal!~"hallucination|refusal|golden_.*|version_worse|{RETRIEVAL}"',
-            variables=BY_JUDGE,
-            **OVERVIEW,
-        ),
-        alarm("RefusalSurge", 'signal="refusal"', has_incident=True, **INVESTIGATE),
-        alarm("RetrievalDrift", f'signal=~"{RETRIEVAL}"', has_incident=True, **INVESTIGATE),
-        alarm("GoldenQuestions", 'signal=~"golden_.*"', **INVESTIGATE),
-        alarm("VersionWorse", 'signal="version_worse"', **INVESTIGATE),
+        f"sum by (service, outcome) {grown}\n"
+        "/ on (service) group_left ()\n"
+        f"(sum by (service) (increase({series}}}[15m])) >= 20)"
     )
 
 
-def judging(scope: Scope) -> tuple[Alert, ...]:
-    """Return the alerts on the judge, its budget and what it needs to alarm."""
-    readings = f"{names.JUDGE_SECONDS}_count"
-    failed = scope.pick(readings, 'outcome!~"ok|cached"')
-    made = scope.pick(readings, 'outcome!="cached"')
-    level = f"min by (service, unit, per) ({scope.pick(names.BUDGET_LEVEL)})"
-    return (
-        _alert(
-            "JudgeDown",
-            "max by (service, judge) "
-            f"(min_over_time({scope.pick(names.JUDGE_BREAKER_STATE)}[5m])) > 0\n"
+REFUSED: Final = "full|unauthorized|malformed|too_large|too_many|too_slow"
+# Reasons of drops that cost no answer its score.
+SENT: Final = '"(otlp|phoenix|langfuse|jsonl|notify|feedback)_.+"'
+UNSCORED: Final = gained(f"ragmonitor_dropped_total{{reason!~{SENT}}}", "15m")
+UNSENT: Final = gained(f"ragmonitor_dropped_total{{reason=~{SENT}}}", "15m")
+ARRIVED: Final = "clamp_min(sum by (service) (increase(ragmonitor_interactions_total[15m])), 1)"
+READINGS: Final = "sum by (service, judge) (increase(ragmonitor_judge_seconds_count"
+FAILED: Final = f'{READINGS}{{outcome!~"ok|cached"}}[15m]))'
+EVALUATIONS: Final = "sum by (service) (increase(ragmonitor_evaluations_total"
+INCOMPLETE: Final = f'{EVALUATIONS}{{outcome="capture_incomplete"}}[1h]))'
+GONE: Final = (
+    "group by (service) (last_over_time(ragmonitor_build_info[3d]))\n"
+    "unless on (service)\n"
+    "group by (service) (ragmonitor_build_info)\n"
+    "or\n"
+    "absent(ragmonitor_build_info)"
+)
+"""Services that are not scraped; `writing` asks for those that are named, one by one."""
+
+ALERTS: Final = {
+    "quality": (
+        _alarm(
+            "RagMonitorHallucinationSpike",
+            'kind="quality",signal="hallucination"',
+            "More answers are hallucinated than the limit permits.",
+            "%(service)s: by %(judge)s, a share of %(mean)s is hallucinated since %(began)s; "
+            "limit %(limit)s, before %(before)s. Judge or application: %(cause)s.",
+            "出现幻觉的回答多于容忍上限。",
+            "%(service)s：据 %(judge)s，自 %(began)s 起幻觉比例为 %(mean)s；上限 %(limit)s，此前 "
+            "%(before)s。评审还是应用：%(cause)s。",
+            severity="critical",
+            dashboard="overview",
+        ),
+        _alarm(
+            "RagMonitorQualityDrift",
+            'kind="quality",signal!~"hallucination|refusal|golden_.*|version_worse'
+            '|empty_retrieval|weak_retrieval"',
+            "A score of the answers is worse than its limit.",
+            "%(service)s: mean %(signal)s by %(judge)s is %(mean)s since %(began)s; limit "
+            "%(limit)s, before %(before)s.",
+            "回答的某项分数差于容忍上限。",
+            "%(service)s：据 %(judge)s，自 %(began)s 起 %(signal)s 均值为 %(mean)s；上限 "
+            "%(limit)s，此前 %(before)s。",
+            dashboard="overview",
+        ),
+        _alarm(
+            "RagMonitorRefusalSurge",
+            'signal="refusal"',
+            "More questions are declined than the limit permits.",
+            "%(service)s: by %(judge)s, a share of %(mean)s is declined since %(began)s; limit "
+            "%(limit)s, before %(before)s.",
+            "拒答的问题多于容忍上限。",
+            "%(service)s：据 %(judge)s，自 %(began)s 起拒答比例为 %(mean)s；上限 %(limit)s，此前 "
+            "%(before)s。",
+        ),
+        _alarm(
+            "RagMonitorRetrievalDrift",
+            'signal=~"empty_retrieval|weak_retrieval"',
+            "Retrieval finds nothing, or weak chunks, more often than the limit permits.",
+            "%(service)s: the share %(signal)s is %(mean)s since %(began)s; limit %(limit)s, "
+            "before %(before)s.",
+            "检索落空或检索变弱多于容忍上限。",
+            "%(service)s：自 %(began)s 起 %(signal)s 的比例为 %(mean)s；上限 %(limit)s，此前 "
+            "%(before)s。",
+        ),
+        _alarm(
+            "RagMonitorGoldenQuestions",
+            'signal=~"golden_.*"',
+            "Golden questions are answered worse than they were, or not at all.",
+            "%(service)s: %(signal)s by %(judge)s is worse than the questions' own history.",
+            "参考问题答得比以前差，或没有回答。",
+            "%(service)s：据 %(judge)s，%(signal)s 差于这些问题自己的历史。",
+            has_incident=False,
+        ),
+        _alarm(
+            "RagMonitorVersionWorse",
+            'signal="version_worse"',
+            "A version of the application is worse than the one before.",
+            "%(service)s: by %(judge)s, the newest version is worse than its baseline. The "
+            "incident names the version and the signal.",
+            "应用的一个版本差于前一个版本。",
+            "%(service)s：据 %(judge)s，最新版本差于基准版本。事件里有版本与信号的名字。",
+            has_incident=False,
+        ),
+    ),
+    "judging": (
+        Alert(
+            "RagMonitorJudgeDown",
+            "max by (service, judge) (min_over_time(ragmonitor_judge_breaker_state[5m])) > 0\n"
             "or\n"
             "(\n"
-            f"  sum by (service, judge) (increase({failed}[15m]))\n"
-            f"  / sum by (service, judge) (increase({made}[15m]))\n"
+            f"  {FAILED}\n"
+            f'  / {READINGS}{{outcome!="cached"}}[15m]))\n'
             "  > 0.5\n"
             "  and\n"
-            f"  sum by (service, judge) (increase({failed}[15m])) >= 5\n"
+            f"  {FAILED} >= 5\n"
             ")\n"
             "or\n"
-            "max by (service, judge) "
-            f"(min_over_time({scope.pick(names.MISSING_RATIO)}[30m])) > 0.1",
-            variables=BY_JUDGE,
+            "max by (service, judge) (min_over_time(ragmonitor_judge_missing_ratio[30m])) > 0.1",
+            "The LLM judge gives no verdicts, or too few.",
+            "%(service)s: most calls of %(judge)s fail, its circuit breaker is open, or verdicts "
+            "are missing. Meanwhile only the built-in judge scores, and it does not page.",
+            "LLM 评审没有给出结论，或给得太少。",
+            "%(service)s：%(judge)s 的多数调用失败、断路器断开，或缺少结论。其间只有内置评审打分"
+            "，它不会叫醒人。",
+            by_judge=True,
         ),
-        _alert(
-            "JudgeDrift",
-            _raised(scope, 'kind="judge"'),
-            lasts="0m",
-            has_incident=True,
-            variables=BY_JUDGE,
+        _alarm(
+            "RagMonitorJudgeDrift",
+            'kind="judge"',
+            "The judge's verdicts differ from those it gave before.",
+            "%(service)s: %(judge)s judges its reference answers differently. Cause of the "
+            "active alarm: %(cause)s.",
+            "评审的结论与它以前给出的不同。",
+            "%(service)s：%(judge)s 对参考样例改变了结论。当前告警的原因：%(cause)s。",
+            dashboard="pipeline",
         ),
-        _alert(
-            "BudgetExhausted",
-            f"{level}\n"
+        Alert(
+            "RagMonitorBudgetExhausted",
+            "min by (service, unit, per) (ragmonitor_budget_level)\n"
             "< on (service, unit) group_left ()\n"
-            f"min by (service, unit) ({scope.pick(names.EXPECTED_COST)})\n"
+            "min by (service, unit) (ragmonitor_judge_expected_cost)\n"
             "or\n"
-            f"{level} <= 0",
+            "min by (service, unit, per) (ragmonitor_budget_level) <= 0",
+            "The judge's budget does not pay for one more answer.",
+            "%(service)s: %(amount)s %(unit)s per %(per)s are left, less than judging one answer "
+            "takes. Until the budget fills up again only the built-in judge scores.",
+            "评审的预算不够再评一条回答。",
+            "%(service)s：每 %(per)s 的预算只剩 %(amount)s %(unit)s，不够评一条回答。恢复之前只有"
+            "内置评审打分。",
             lasts="15m",
         ),
-        _alert(
-            "NotArmed",
-            f"group by (service) ({scope.pick(f'{names.BUILD_INFO}_info')})\n"
+        Alert(
+            "RagMonitorNotArmed",
+            "group by (service) (ragmonitor_build_info)\n"
             "unless on (service)\n"
-            f"group by (service) ({scope.pick(names.ALARM_OBJECTIVE, HALLUCINATION)})",
+            'group by (service) (ragmonitor_alarm_objective{signal="hallucination"})',
+            "No hallucination alarm is armed.",
+            "%(service)s: the monitor has not learned yet what is normal, or its alarms are off. "
+            "Until then nothing pages on hallucinations.",
+            "幻觉告警尚未就绪。",
+            "%(service)s：监控器还没学会什么是正常，或告警已关闭。在此之前不会因幻觉叫醒人。",
             lasts="1d",
             severity="info",
             dashboard="overview",
         ),
-    )
-
-
-def operation(scope: Scope) -> tuple[Alert, ...]:
-    """Return the alerts on answers that are lost before they are scored, and on missing data."""
-    evaluations = f"{names.EVALUATIONS}_total"
-    incomplete = scope.pick(evaluations, 'outcome="capture_incomplete"')
-    incomplete = f"sum by (service) (increase({incomplete}[1h]))"
-    every = scope.pick(evaluations)
-    interactions = scope.pick(f"{names.INTERACTIONS}_total")
-    arrived = f"clamp_min(sum by (service) (increase({interactions}[15m])), 1)"
-    return (
-        _alert(
-            "AnswersDropped",
-            "sum by (service, reason) "
-            f"{gained(scope, names.DROPPED, '15m', f'reason!~{SENT}')}\n"
-            f"/ on (service) group_left ()\n{arrived}\n> 0.01",
+    ),
+    "operation": (
+        Alert(
+            "RagMonitorAnswersDropped",
+            f"sum by (service, reason) {UNSCORED}\n/ on (service) group_left ()\n{ARRIVED}\n> 0.01",
+            "Answers are dropped before they are scored.",
+            "%(service)s: %(share)s of the last 15 minutes' answers were dropped, reason "
+            "%(reason)s.",
+            "回答在打分之前被丢弃。",
+            "%(service)s：最近 15 分钟有 %(share)s 的回答被丢弃，原因 %(reason)s。",
         ),
-        _alert(
-            "CaptureIncomplete",
-            f"{incomplete}\n/ sum by (service) (increase({every}[1h]) > 0)\n> 0.05\n"
-            f"and\n{incomplete} >= 5",
+        Alert(
+            "RagMonitorCaptureIncomplete",
+            f"{INCOMPLETE}\n/ {EVALUATIONS}[1h]) > 0)\n> 0.05\nand\n{INCOMPLETE} >= 5",
+            "Parts of interactions are not captured, so they have no score.",
+            "%(service)s: %(share)s of the last hour's evaluations have no score because "
+            "question, chunks or answer were not captured.",
+            "交互没有采集完整，因此没有分数。",
+            "%(service)s：最近一小时有 %(share)s 的评估因问题、片段或回答未采集到而没有分数。",
             lasts="10m",
         ),
-        _alert(
-            "DeliveryFailing",
-            f"sum by (service, reason) {gained(scope, names.DROPPED, '15m', f'reason=~{SENT}')}\n"
-            f"> on (service) group_left ()\n(0.01 * {arrived})",
+        Alert(
+            "RagMonitorDeliveryFailing",
+            f"sum by (service, reason) {UNSENT}\n> on (service) group_left ()\n(0.01 * {ARRIVED})",
+            "Traces, scores or notices do not arrive where they are sent.",
+            "%(service)s: %(value)s were lost in the last 15 minutes, reason %(reason)s. Scores "
+            "and alarms go on. The application's log, logger ragmonitor, says which server "
+            "refuses them.",
+            "链路、分数或通知没有送达。",
+            "%(service)s：最近 15 分钟丢失 %(value)s 条，原因 %(reason)s。打分与告警照常。应用日"
+            "志（logger ragmonitor）写明是哪个服务器拒收。",
         ),
-        _alert(
-            "WorkerFailing",
-            f"max by (service) (time() - {scope.pick(names.WORKER_SEEN)}) > {WORKER_UNSEEN_S}\n"
-            "or\n"
-            f"sum by (service) {gained(scope, names.INTERNAL_ERRORS, '1h')} > 0",
+        Alert(
+            "RagMonitorWorkerFailing",
+            # The worker shows itself every two seconds; a long answer may hold it up for half a
+            # minute.
+            "max by (service) (time() - ragmonitor_worker_seen_timestamp_seconds) > 120\n"
+            f"or\nsum by (service) {gained('ragmonitor_internal_errors_total', '1h')} > 0",
+            "What scores the answers fails, or stands still.",
+            "%(service)s: the worker was started again, has done nothing for two minutes, or "
+            "failed on answers. Do not rely on quality alarms meanwhile. The application's log, "
+            "logger ragmonitor, says why.",
+            "打分的工作线程失败，或停住不动。",
+            "%(service)s：工作线程重新启动过、两分钟没有动作，或处理回答时出错。其间不要依赖质量"
+            "告警。应用日志（logger ragmonitor）写明原因。",
             lasts="0m",
         ),
-        _alert("Absent", _absent(scope), lasts="10m"),
-    )
-
-
-def fleet(scope: Scope) -> tuple[Alert, ...]:
-    """Return the alert on a stream and what works on it."""
-    up = scope.pick(names.STREAM_UP)
-    return (
-        _alert(
-            "FleetFailing",
-            f"min by (service) ({up}) == 0\n"
-            "or\n"
-            f"max by (service) ({scope.pick(names.STREAM_OLDEST_SECONDS)}) > {MAX_AGE_S}\n"
-            "or\n"
-            f"group by (service) ({up}) unless on (service)\n"
-            f"group by (service) ({scope.pick(names.STREAM_RECORDS)})",
-        ),
-    )
-
-
-def receive(scope: Scope) -> tuple[Alert, ...]:
-    """Return the alert on `ragmonitor receive`."""
-
-    def share(what: str, outcomes: str) -> str:
-        total = scope.pick(f"{names.RECEIVED}_total", f'what="{what}"')
-        grown = gained(scope, names.RECEIVED, "15m", f'what="{what}"', f'outcome=~"{outcomes}"')
-        return (
-            f"sum by (service, outcome) {grown}\n"
-            "/ on (service) group_left ()\n"
-            f"(sum by (service) (increase({total}[15m])) >= 20)"
-        )
-
-    return (
-        _alert(
-            "SpansRefused",
-            f"{share('requests', REFUSED)}\n> 0.05\n"
-            f"or\n{share('traces', 'too_large|unreadable')}\n> 0.01\n"
-            f"or\n{share('traces', 'none')}\n> 0.99",
+        Alert(
+            "RagMonitorAbsent",
+            f"{GONE}\nor\ngroup by (service) "
+            "(last_over_time(ragmonitor_build_info[1d]) and on (job, instance) up == 0)",
+            "A monitored service, or a process of one, is not scraped.",
+            "%(whose)s: Prometheus scrapes nothing of its monitor, or not all of its processes. "
+            "No alert about the answers that are missing can fire.",
+            "没有抓取到某个服务，或它的某个进程。",
+            "%(whose)s：Prometheus 抓不到它的监控器，或抓不全它的进程。缺少的回答不会触发"
+            "任何告警。",
             lasts="10m",
         ),
-    )
-
-
-def _alert(name: str, expr: str, **fields: Any) -> Alert:
-    return Alert(name=f"{PREFIX}{name}", expr=expr, **fields)
-
-
-def _raised(scope: Scope, *matchers: str) -> str:
-    """Return an expression for alarms that are raised.
-
-    The built-in judge has no say where a model judges.
-    """
-    active = scope.pick(names.ALARM_ACTIVE, *matchers)
-    return (
-        f"max by (service, kind, signal, judge) ({active}) == 1\n"
-        f"unless on (service, judge)\n{scope.pick(OUTRANKED)}"
-    )
-
-
-def _absent(scope: Scope) -> str:
-    """Return an expression for services, and processes of services, that are not scraped."""
-    build = f"{names.BUILD_INFO}_info"
-    known = f"last_over_time({scope.pick(build)}[1d])"
-    down = f"group by (service) ({known} and on (job, instance) up == 0)"
-    if scope.services:
-        # A service that is named should be there, however long it has been gone.
-        gone = "\nor\n".join(f"absent({Scope((name,)).pick(build)})" for name in scope.services)
-    else:
-        gone = (
-            f"group by (service) (last_over_time({build}[3d]))\n"
-            f"unless on (service)\ngroup by (service) ({build})\n"
-            f"or\nabsent({build})"
-        )
-    return f"{gone}\nor\n{down}"
+    ),
+    "fleet": (
+        Alert(
+            "RagMonitorFleetFailing",
+            "min by (service) (ragmonitor_stream_up) == 0\n"
+            "or\n"
+            "max by (service) (ragmonitor_stream_oldest_seconds) > 600\n"
+            "or\n"
+            "group by (service) (ragmonitor_stream_up) unless on (service)\n"
+            "group by (service) (ragmonitor_stream_records)",
+            "Answers on the stream are not scored in time.",
+            "%(service)s: the stream cannot be reached, its oldest answer waits for more than "
+            "ten minutes, or no worker takes answers from it. Scores and alarms are that late.",
+            "流上的回答没有及时打分。",
+            "%(service)s：流无法连接、最早的回答已等待超过十分钟，或没有工作进程取走回答。分数与"
+            "告警因此延迟。",
+        ),
+    ),
+    "receive": (
+        Alert(
+            "RagMonitorSpansRefused",
+            f"{_received('requests', REFUSED)}\n> 0.05\n"
+            f"or\n{_received('traces', 'too_large|unreadable')}\n> 0.01\n"
+            f"or\n{_received('traces', 'none')}\n> 0.99",
+            "Spans are refused, or no answers are found in them.",
+            "%(service)s: %(share)s of the last 15 minutes' requests or traces: %(outcome)s. "
+            "Senders repeat what was refused as `full`; all else is lost.",
+            "Span 被拒收，或其中没有回答。",
+            "%(service)s：最近 15 分钟的请求或链路中 %(share)s：%(outcome)s。以 `full` 拒收的会重"
+            "发；其余丢失。",
+            lasts="10m",
+        ),
+    ),
+}
+"""By their group."""

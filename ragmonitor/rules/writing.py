@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from ragmonitor.rules import alerts
-from ragmonitor.rules.model import PREFIX, Alert, Scope
-from ragmonitor.rules.recording import WINDOWS, context, means
-from ragmonitor.rules.texts import Language, text_of
+from ragmonitor.rules.alerts import ALERTS, GONE, Alert
+from ragmonitor.rules.recording import CONTEXT, WINDOWS, means
+from ragmonitor.rules.texts import Language, filled
 from ragmonitor.runtime.errors import MissingExtraError, SettingsError
 
 DEFAULT_RUNBOOK_URL: Final = {"en": "docs/runbook.md", "zh": "docs/zh/runbook.md"}
@@ -19,6 +20,11 @@ DEFAULT_RUNBOOK_URL: Final = {"en": "docs/runbook.md", "zh": "docs/zh/runbook.md
 DEFAULT_DASHBOARD_URL: Final = "http://127.0.0.1:3000"
 """Grafana of deploy/compose, on this machine."""
 NAME: Final = "ragmonitor"
+INCIDENT_URL: Final = (
+    '{{ with printf "ragmonitor_page_info{service=%q}" $labels.service | query }}'
+    '{{ . | first | label "url" }}incidents/latest{{ end }}'
+)
+"""The newest incident on the page of the service; empty where `server.ui_url` is not set."""
 LONG: Final = 100
 """Characters from which a text stands in a block: no quotes, and expressions in one piece."""
 
@@ -58,49 +64,61 @@ class RuleOptions:
         return f"{NAME}-{slug.strip('-')}"
 
 
-def alerts_of(options: RuleOptions) -> dict[str, list[Alert]]:
-    """Return the alerts by their group.
+def rule_file(options: RuleOptions) -> dict[str, Any]:
+    """Return what a rule file of Prometheus holds.
 
     Raises:
         SettingsError: An alert is to be left out that there is not.
     """
-    scope = Scope(options.services)
-    every = {
-        "quality": alerts.quality(scope),
-        "judging": alerts.judging(scope),
-        "operation": alerts.operation(scope),
-        "fleet": alerts.fleet(scope) if options.has_fleet else (),
-        "receive": alerts.receive(scope) if options.has_receiver else (),
-    }
-    known = {alert.name for each in every.values() for alert in each}
+    alerts = dict(ALERTS)
+    if not options.has_fleet:
+        del alerts["fleet"]
+    if not options.has_receiver:
+        del alerts["receive"]
+    known = {alert.name for each in alerts.values() for alert in each}
     if unknown := options.without - known:
         raise SettingsError(
             f"no alert is called {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}"
         )
-    return {
-        name: [alert for alert in each if alert.name not in options.without]
-        for name, each in every.items()
-    }
-
-
-def rule_file(options: RuleOptions) -> dict[str, Any]:
-    """Return what a rule file of Prometheus holds. Raises as `alerts_of`."""
-    scope = Scope(options.services)
-    recorded = [(f"means-{each}", WINDOWS[each], means(scope, each)) for each in WINDOWS]
-    recorded.append(("context", "1m", context(scope)))
+    recorded = [(f"means-{window}", every, means(window)) for window, every in WINDOWS.items()]
     groups: list[tuple[str, str, list[dict[str, Any]]]] = [
-        (name, interval, [{"record": record, "expr": expr} for record, expr in rules.items()])
-        for name, interval, rules in recorded
+        (name, every, [{"record": each, "expr": expr} for each, expr in rules.items()])
+        for name, every, rules in (*recorded, ("context", "1m", CONTEXT))
     ]
-    for name, each in alerts_of(options).items():
-        groups.append((name, "30s", [_content(alert, options) for alert in each]))
+    for name, each in alerts.items():
+        kept = [alert for alert in each if alert.name not in options.without]
+        groups.append((name, "30s", [_content(alert, options) for alert in kept]))
     return {
         "groups": [
-            {"name": f"{options.name}-{name}", "interval": interval, "rules": rules}
-            for name, interval, rules in groups
+            {
+                "name": f"{options.name}-{name}",
+                "interval": every,
+                "rules": [rule | {"expr": _of(rule["expr"], options.services)} for rule in rules],
+            }
+            for name, every, rules in groups
             if rules
         ]
     }
+
+
+def _of(expr: str, services: Sequence[str]) -> str:
+    """Return an expression that reads the series of these services alone; none: of all."""
+    if not services:
+        return expr
+    quoted = partial(json.dumps, ensure_ascii=False)  # PromQL has the escapes of JSON
+    own = f"service={quoted(services[0])}"
+    if len(services) > 1:
+        own = f"service=~{quoted('|'.join(map(re.escape, services)))}"
+
+    def selector(found: re.Match[str]) -> str:
+        return f"{found[1]}{{{own}{',' if found[2] else '}'}"
+
+    # A service that is named should be there, however long it has been gone.
+    gone = "\nor\n".join(
+        f"absent(ragmonitor_build_info{{service={quoted(each)}}})" for each in services
+    )
+    parts = expr.split(GONE)
+    return gone.join(re.sub(r"([\w:]*ragmonitor_[\w:]+)(\{?)", selector, each) for each in parts)
 
 
 def manifest(options: RuleOptions) -> dict[str, Any]:
@@ -138,19 +156,31 @@ def as_yaml(content: dict[str, Any]) -> str:
     return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _content(rule: Alert, options: RuleOptions) -> dict[str, Any]:
+def _content(alert: Alert, options: RuleOptions) -> dict[str, Any]:
     """Return an alert as Prometheus reads it."""
-    severity = options.severities.get(rule.severity, rule.severity)
-    summary, description = text_of(rule.name.removeprefix(PREFIX), options.language)
+    summary, description = alert.summary, alert.description
+    if options.language == "zh":
+        summary, description = alert.summary_zh, alert.description_zh
     runbook_url = options.runbook_url or DEFAULT_RUNBOOK_URL[options.language]
+    board = f"{options.dashboard_url.rstrip('/')}/d/ragmonitor-{alert.dashboard}"
+    # Without the label it would choose a judge of no name, and every panel would be empty.
+    query = "".join(
+        f"{{{{ with $labels.{label} }}}}var-{label}={{{{ . | urlquery }}}}&{{{{ end }}}}"
+        for label in (("service", "judge") if alert.by_judge else ("service",))
+    )
+    annotations = {
+        "summary": summary,
+        "description": filled(description, options.language),
+        "dashboard_url": f"{board}?{query}from=now-6h&to=now",
+        "runbook_url": f"{runbook_url}#{alert.anchor}",
+    }
+    if alert.has_incident:
+        annotations["incident_url"] = INCIDENT_URL
+    severity = options.severities.get(alert.severity, alert.severity)
     return {
-        "alert": rule.name,
-        "expr": rule.expr,
-        "for": rule.lasts,
+        "alert": alert.name,
+        "expr": alert.expr,
+        "for": alert.lasts,
         "labels": {"severity": severity, **options.labels},
-        "annotations": {
-            "summary": summary,
-            "description": description,
-            **rule.links(runbook_url, options.dashboard_url),
-        },
+        "annotations": annotations,
     }

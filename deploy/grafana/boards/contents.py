@@ -26,8 +26,7 @@ from boards.panels import (
     stat,
     uid_of,
 )
-from ragmonitor.rules import model as rules
-from ragmonitor.rules.model import Scope
+from ragmonitor.rules import alerts
 
 RATE = "[$__rate_interval]"
 BY_ALARM = "max by (service, signal, judge)"
@@ -42,7 +41,7 @@ def shown(series: str, selector: str, by: str = "service") -> str:
 
 def gained(series: str, by: str) -> str:
     """Return how much a counter grew in the last hour, its first count included."""
-    return f"sum by (service, {by}) {rules.gained(Scope(), series, '1h', SERVICE)}"
+    return f"sum by (service, {by}) {alerts.gained(f'{series}_total{{{SERVICE}}}', '1h')}"
 
 
 def per_minute(series: str, by: str, selector: str) -> str:
