@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
@@ -110,4 +111,11 @@ class Causes(Part):
             for each in self.history.events
             if since_s - BEFORE_S <= each.at_s <= since_s + NEAR_S
         ]
-        return sorted(near, key=lambda each: abs(each.at_s - since_s))
+        near.sort(key=lambda each: abs(each.at_s - since_s))
+        return [replace(each, name=_told(each)) for each in near]
+
+
+def _told(event: Event) -> str:
+    """Return an event as people read it: `reindexed (index=v7)`."""
+    known = ", ".join(f"{key}={value}" for key, value in event.attributes.items())
+    return f"{event.name} ({known})" if known else event.name
