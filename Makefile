@@ -132,7 +132,7 @@ audit: sbom  ## Look up known vulnerabilities and licences of what the wheels in
 	$(BIN)/python -m pip install --quiet --group audit
 	$(BIN)/pip-licenses --python build/sbom/bin/python --partial-match \
 	  --fail-on 'GNU General Public;GNU Affero;Server Side Public;Business Source' >build/licences.txt
-	$(BIN)/python tools/audit.py build/sbom
+	$(BIN)/pip-audit --path build/sbom/lib/python*/site-packages
 
 clean:  ## Remove what the targets made
 	rm -rf $(VENV) $(PHOENIX) $(DOCS) $(RECIPES) dist build site sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas
