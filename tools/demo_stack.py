@@ -17,9 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -31,27 +31,26 @@ from tests.support.prometheus_server import (  # noqa: E402 - the repository is 
     hurried_rules,
     prometheus_server,
 )
-from tests.support.webhook import Message, Webhook, webhook  # noqa: E402
+from tests.support.webhook import Webhook, webhook  # noqa: E402
 
 SPIKE = "RagMonitorHallucinationSpike"
-PROGRAMS = {"prometheus": "prometheus", "prometheus-alertmanager": "prometheus-alertmanager"}
+PROGRAMS = ("prometheus", "prometheus-alertmanager")
 ENDING_S = 120.0
 """How much longer than its time a demo may take."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The times and texts of the page."""
 
     demo: dict[str, Any]
     """The demo's own summary."""
-    page_delay_s: float | None = None
+    page_delay_s: float | None
     """From the first spoiled answer to the page; None: there was none."""
-    resolved_after_s: float | None = None
+    resolved_after_s: float | None
     """From the last spoiled answer to the message that it is over."""
-    page: dict[str, str] = field(default_factory=dict)
+    page: Mapping[str, str]
     """Annotations of the page."""
-    others: set[str] = field(default_factory=set)
+    others: set[str]
     """Names of the other alerts that were sent."""
 
 
@@ -86,7 +85,7 @@ def run(folder: Path, *, seconds: float, rate: float) -> Outcome:
                     summary, _ = demo.communicate(timeout=seconds + ENDING_S)
                 finally:
                     demo.kill()
-    return _outcome(json.loads(summary.splitlines()[-1]), tuple(pager.messages))
+    return _outcome(json.loads(summary.splitlines()[-1]), pager)
 
 
 def _print_alerts(pager: Webhook, demo: subprocess.Popen[str]) -> None:
@@ -104,22 +103,19 @@ def _print_alerts(pager: Webhook, demo: subprocess.Popen[str]) -> None:
         time.sleep(0.2)
 
 
-def _outcome(demo: dict[str, Any], messages: tuple[Message, ...]) -> Outcome:
+def _outcome(demo: dict[str, Any], pager: Webhook) -> Outcome:
     # Messages carry the monotonic clock, the demo's spike the one on the wall.
     offset_s = time.time() - time.monotonic()
-    outcome = Outcome(demo=demo)
-    for message in messages:
-        at_s = message.at_s + offset_s
-        for alert in message.content["alerts"]:
-            name = alert["labels"]["alertname"]
-            if name != SPIKE:
-                outcome.others.add(name)
-            elif alert["status"] == "firing" and outcome.page_delay_s is None:
-                outcome.page_delay_s = round(at_s - demo["spike"]["began_s"], 1)
-                outcome.page = dict(alert["annotations"])
-            elif alert["status"] == "resolved" and outcome.resolved_after_s is None:
-                outcome.resolved_after_s = round(at_s - demo["spike"]["ended_s"], 1)
-    return outcome
+    fired, resolved = pager.find(SPIKE, "firing"), pager.find(SPIKE, "resolved")
+    began_s, ended_s = (demo["spike"][name] - offset_s for name in ("began_s", "ended_s"))
+    sent = [alert for message in pager.messages for alert in message.content["alerts"]]
+    return Outcome(
+        demo=demo,
+        page_delay_s=None if fired is None else fired.at_s - began_s,
+        resolved_after_s=None if resolved is None else resolved.at_s - ended_s,
+        page=fired.alerts(SPIKE, "firing")[0]["annotations"] if fired else {},
+        others={alert["labels"]["alertname"] for alert in sent} - {SPIKE},
+    )
 
 
 def main() -> int:
@@ -128,7 +124,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=240.0, help="how long (240)")
     parser.add_argument("--rate", type=float, default=8.0, help="questions per second (8)")
     options = parser.parse_args()
-    missing = [package for name, package in PROGRAMS.items() if shutil.which(name) is None]
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         print(f"install them first: apt-get install {' '.join(missing)}", file=sys.stderr)
         return 2
