@@ -1,13 +1,16 @@
 # ruff: noqa: INP001  # a script that people run by hand
-"""Writes the tables of docs/settings.md from the models of `ragmonitor.settings`.
+"""Writes the tables of docs/settings.md and docs/metrics.md from what the package declares.
 
-    python tools/settings_page.py [--check]
+    python tools/pages.py [--check]
 
-`--check` writes nothing and fails if the page is not what the models say.
+The options stand below `<!-- options -->`. A table of series stands between the lines
+`<!-- metrics -->` and `<!-- end -->` below its heading. `--check` writes nothing and fails if a
+page is not what the models say.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -16,19 +19,25 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
+from ragmonitor.semconv.metrics import TABLE, Metric
 from ragmonitor.settings import GROUPS, OPTIONS, Budget, Group, Option
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+_MARK = "<!-- options -->\n"
+_COLUMNS = "| option | variable | type | default | what it is |\n|---|---|---|---|---|\n"
+_TABLE = re.compile(
+    r"^### (?P<section>[^\n]+)\n(?:(?!^### ).)*?"
+    r"^<!-- metrics -->\n(?P<rows>.*?)(?=^<!-- end -->$)",
+    re.MULTILINE | re.DOTALL,
+)
+_HEAD = "| name | type | labels | meaning |\n|---|---|---|---|\n"
+_OF_A_MEAN = re.compile(r"_(lower|upper)$")
+"""What stands beside a mean in a row of its own; the page explains each once, above the tables."""
 
-MARK = "<!-- options -->\n"
-"""What stands above is the page's own text."""
 
-COLUMNS = "| option | variable | type | default | what it is |\n|---|---|---|---|---|\n"
-
-
-def rendered(text: str) -> str:
+def settings_page(text: str) -> str:
     """Return the page with the options as the models have them."""
-    head, mark, _ = text.partition(MARK)
+    head, mark, _ = text.partition(_MARK)
     parts = ["## At the top\n\nIn the file in `[ragmonitor]`.\n\n" + _table("")]
     parts += [_group(name, group) for name, group in GROUPS.items()]
     return head + mark + "\n" + "\n".join(parts)
@@ -48,7 +57,7 @@ def _table(group: str) -> str:
     rows = (
         option for option in OPTIONS if (option.path[0] if len(option.path) > 1 else "") == group
     )
-    return COLUMNS + "".join(_row(option) for option in rows)
+    return _COLUMNS + "".join(_row(option) for option in rows)
 
 
 def _row(option: Option) -> str:
@@ -106,14 +115,46 @@ def _default(option: Option) -> str:
     return f"{value:,}" if isinstance(value, int | float) and value >= 10_000 else f"`{value}`"
 
 
+def metrics_page(text: str) -> str:
+    """Return the page with every table as `ragmonitor.semconv.metrics` has it.
+
+    Raises:
+        ValueError: A section of metrics has no heading on the page, or a heading no metrics.
+    """
+    headings = [match["section"] for match in _TABLE.finditer(text)]
+    sections = list(dict.fromkeys(metric.section for metric in TABLE.values() if metric.section))
+    if headings != sections:
+        raise ValueError(f"the page has {headings}, and the table of metrics {sections}")
+    return _TABLE.sub(
+        lambda match: match[0].removesuffix(match["rows"]) + _HEAD + _series(match["section"]), text
+    )
+
+
+def _series(section: str) -> str:
+    return "".join(_metric(metric) for metric in TABLE.values() if metric.section == section)
+
+
+def _metric(metric: Metric) -> str:
+    if _OF_A_MEAN.search(metric.series):
+        return f"| `{metric.series}` ||||\n"
+    kind = "gauge" if metric.kind == "info" else metric.kind
+    labels = ", ".join(metric.labels)
+    return f"| `{metric.series}` | {kind} | {labels} | {metric.help} |\n"
+
+
+PAGES = {"settings.md": settings_page, "metrics.md": metrics_page}
+
+
 def main() -> int:
-    """Write the page, or check it."""
-    old = PAGE.read_text(encoding="utf-8")
-    new = rendered(old)
-    if "--check" in sys.argv[1:]:
-        return int(old != new)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+    """Write the pages, or check them."""
+    differ = 0
+    for name, rendered in PAGES.items():
+        old = DOCS.joinpath(name).read_text(encoding="utf-8")
+        new = rendered(old)
+        differ |= old != new
+        if "--check" not in sys.argv[1:]:
+            DOCS.joinpath(name).write_text(new, encoding="utf-8")
+    return int(differ and "--check" in sys.argv[1:])
 
 
 if __name__ == "__main__":
