@@ -22,12 +22,10 @@ def any_word(text: str) -> str:
 
 # --- refusals -----------------------------------------------------------------------------------
 
-SOURCES: Final = any_word(
-    """
+SOURCES: Final = any_word("""
     contexts? passages? texts? documents? docs? sources? articles? excerpts? snippets? materials?
     information references? chunks? (?:search\\s)?results? knowledge\\sbase
-    """
-)
+""")
 """The words by which English answers call the chunks."""
 TELLS: Final = (
     "(?:(?:mention|contain|includ|provid|specif|stat|discuss|cover|address|indicat|list|answer"
