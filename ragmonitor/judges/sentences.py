@@ -70,20 +70,19 @@ def without_thoughts(text: str) -> str:
     They stand at the beginning, between tags; the first tag may be missing where the application
     took it for its own, and the last where the answer was cut off.
     """
-    if "think" not in text and "reasoning>" not in text:
+    if not any(map(text.__contains__, ("think>", "thinking>", "thought>", "reasoning>"))):
         return text
-    if opening := _OPENING_THOUGHT.match(text):
-        closing = text.find(f"</{opening[1]}>", opening.end())
-        end = closing + len(opening[1]) + 3 if closing >= 0 else len(text)
-    else:
-        last = _CLOSING_THOUGHT.search(text)
-        end = last.end() if last and f"<{last[1]}" not in text[: last.start()] else 0
+    thoughts = _THOUGHTS.match(text)
+    end = thoughts.end() if thoughts else 0
     return " " * end + text[end:]
 
 
-_TAG = "(?:seed:)?think(?:ing)?|thought|reasoning"
-_OPENING_THOUGHT = lazy_pattern(rf"\s{{0,8}}<({_TAG})>", re.IGNORECASE)
-_CLOSING_THOUGHT = lazy_pattern(rf"</({_TAG})>[ \t]{{0,8}}(?=\n|\Z)", re.IGNORECASE)
+_TAG = "(?:(?:seed:)?think(?:ing)?|thought|reasoning)"
+_THOUGHTS = lazy_pattern(
+    rf"\s{{0,8}}<({_TAG})>.*?(?:</\1>|\Z)"
+    rf"|(?:(?!<{_TAG}).)*?</{_TAG}>[ \t]{{0,8}}(?=\n|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def marker_end(text: str) -> int:
@@ -194,31 +193,25 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_BEFORE_MORE = _words(
-    """
+_BEFORE_MORE = _words("""
     no nos nr fig figs eq eqs vol vols p pp pg art arts sec secs ch chap para ver op ref tab min
     mins hr hrs max oz lb lbs tbsp tsp gal sq cu
-    """
-)
+""")
 """Words that are abbreviations where a number or a small letter follows."""
-_SELDOM_LAST = _words(
-    """
+_SELDOM_LAST = _words("""
     dr mr mrs ms mx prof st mt ft gen rep sen gov capt cpt col lt sgt maj rev hon pres supt messrs
     vs v cf eg e.g ie i.e viz approx est esp incl resp ca circa al ed eds trans inc ltd co corp llc
     plc bros etc jr sr a.m p.m am pm dept univ assn ave blvd rd hwy ph.d u.s u.k u.n e.u jan feb
     mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun
-    """
-)
+""")
 """Abbreviations that end a sentence only before a word that starts one."""
 ABBREVIATIONS = _BEFORE_MORE | _SELDOM_LAST
 """Words behind whose dot a sentence may go on."""
-_STARTERS = _words(
-    """
+_STARTERS = _words("""
     the a an this that these those he it she they we i you his her its their our my there here in
     on at by for from with after before during since when while if although though because however
     but and or so then thus also as to what who why how where which one no not yes
-    """
-)
+""")
 """Words that, with a capital, start a sentence rather than follow an abbreviation."""
 
 

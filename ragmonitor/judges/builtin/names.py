@@ -24,9 +24,8 @@ _PERSON: Final = (
     f"[{HAN}]){{1,2}}"
 )
 _GOES_ON: Final = (
-    rf"(?=\Z|[^{HAN}]|[的了在于是和与及或为被把从向对曾已将任以说称]|表示|认为|指出|介绍|告诉|出生"
-    "|毕业|担任|获得|创立|创办|创建|出任|当选|出席|主持|宣布|强调|透露|执导|主演|牵头|负责|设计|撰写|创作"
-    "|主编|领导|率领|发明)"
+    rf"(?=\Z|[^{HAN}]|[的了在于是和与及或为被把从向对曾已将任以说称]|表示|认为|指出|介绍|告诉|出[生任席]"
+    "|毕业|担任|获得|创[立办建作]|当选|主[持演编]|宣布|强调|透露|执导|牵头|负责|设计|撰写|领导|率领|发明)"
 )
 _FOREIGN: Final = f"[{word_lists.CHINESE_TRANSLITERATIONS}]{{1,6}}"
 _TITLE: Final = _any(word_lists.CHINESE_TITLES)
@@ -42,8 +41,6 @@ _NAME: Final = lazy_pattern(
     f"|(?:(?<![{HAN}])|(?<=[在于和与由被向对从的]))"
     f"(?P<firm>[{HAN}]{{2,4}}?(?P<kind>{_any(word_lists.CHINESE_FIRMS)}))"
 )
-_ONLY_BESIDE_ANOTHER: Final = frozenset({"quote", "bare", "place", "firm"})
-"""Groups of `_NAME` that are names only where another of their kind stands in their place."""
 
 
 class Name(NamedTuple):
@@ -62,12 +59,11 @@ def chinese_names(text: str) -> Iterator[Name]:
     for found in _NAME.finditer(text):
         group = found.lastgroup or ""
         ending = found["ending"] or found["kind"] or ""
-        is_person = group in {"titled", "bare"}
         start, end = found.span(group)
-        core = text[start : end - len(ending)] if group in {"place", "firm"} else ""
+        core = text[start : end - len(ending)] if ending else ""
         if not core or word_lists.CHINESE_GENERIC.isdisjoint({core[:2], core[-2:], *core}):
-            kind = ending or ("person" if is_person else group)
-            yield Name(start, end, kind, group in _ONLY_BESIDE_ANOTHER)
+            kind = ending or ("person" if group in {"titled", "bare"} else group)
+            yield Name(start, end, kind, group in {"quote", "bare", "place", "firm"})
 
 
 _SURNAME: Final = lazy_pattern(f"[{word_lists.CHINESE_SURNAMES}](?=[{HAN}]{{2}})")
@@ -90,14 +86,13 @@ def is_off_by_one(said: str, start: int, text: str) -> bool:
     while at >= 0:
         other, goes_on = text[at : at + 3], text[at + 3 : at + 4]
         is_same = follows == goes_on or {follows, goes_on} <= _BEHIND_A_NAME
-        is_name = is_same and len(other) == 3 and not _PUNCTUATION.search(other)
-        if is_name and sum(map(str.__ne__, name, other)) == 1:
+        if is_same and _THREE.fullmatch(other) and sum(map(str.__ne__, name, other)) == 1:
             return True
         at = text.find(name[0], at + 1)
     return False
 
 
-_PUNCTUATION: Final = lazy_pattern(f"[^{HAN}]")
+_THREE: Final = lazy_pattern(f"[{HAN}]{{3}}")
 _ACT: Final = lazy_pattern(
     rf"(?P<left>[{HAN}A-Za-z]{{2,20}}?)(?P<passive>被(?P<by>[{HAN}A-Za-z]{{2,20}}?))?"
     "(?:以[^，。]{1,8}?|全资|成功|最终|正式)?"
@@ -108,8 +103,10 @@ _MUTUAL: Final = frozenset(map(stem, word_lists.MUTUAL))
 _KINDS: Final = frozenset({"公司", "集团", "银行", "科技"})
 
 
-Acts = dict[str, list[tuple[frozenset[str], frozenset[str]]]]
-"""Maps a verb to who does it to whom: how the doer and the other begin and end."""
+Act = tuple[frozenset[Key], frozenset[Key]]
+"""The doer of a verb and the other: names, or how they begin and end in Chinese."""
+Acts = dict[str, list[Act]]
+"""Maps a verb to who does it to whom."""
 _MAX_ACTS: Final = 16
 
 
@@ -127,14 +124,20 @@ def acts_of(text: str) -> Acts:
     return acts
 
 
+def _are_exchanged(said: Act, acts: Sequence[Act]) -> bool:
+    """Return whether acts of the same verb have the doer and the other the other way round."""
+    doer, other = said
+    if any(doer & one and other & two for one, two in acts):
+        return False
+    return any(doer & two and other & one and not doer & one for one, two in acts)
+
+
 def exchanged_in_chinese(said: str, texts: Sequence[Acts]) -> str:
     """Return a verb whose doer and other the texts exchange; empty: there is none."""
     for verb, acts in acts_of(said).items():
         same = [act for text in texts for act in text.get(verb, ())]
-        for doer, other in acts:
-            is_same = any(doer & one and other & two for one, two in same)
-            if not is_same and any(doer & two and other & one for one, two in same):
-                return verb
+        if any(_are_exchanged(act, same) for act in acts):
+            return verb
     return ""
 
 
@@ -151,20 +154,14 @@ def exchanged(
     keys = [term.key for term in content]
     names = {term.key for term in content if term.kind == "name"}
     for at, verb in enumerate(content):
-        if verb.kind != "word" or not at or keys[at - 1] not in names:
-            continue
-        if verb.key not in known or verb.key in _MUTUAL:
+        is_act = verb.kind == "word" and verb.key in known and verb.key not in _MUTUAL
+        if not is_act or not at or keys[at - 1] not in names:
             continue
         doer, other = _sides(keys, at, names)
-        doer, other = doer - other, other - doer  # `Alpha Corp` and `Beta Corp`
-        if not (doer and other):
-            continue
-        found = [
-            _sides(order, place, names) for order in orders for place in _places(order, verb.key)
-        ]
-        if any(doer & one and other & two for one, two in found):
-            continue
-        if any(doer & two and other & one and not doer & one for one, two in found):
+        said = doer - other, other - doer  # `Alpha Corp` and `Beta Corp`
+        orders_here = orders if all(said) else ()
+        found = [_sides(order, n, names) for order in orders_here for n in _places(order, verb.key)]
+        if _are_exchanged(said, found):
             return verb.surface
     return ""
 
@@ -176,14 +173,15 @@ def _places(order: Sequence[Key], key: Key) -> Iterator[int]:
         yield at
 
 
-def _sides(order: Sequence[Key], at: int, names: set[Key]) -> tuple[set[Key], set[Key]]:
-    """Return the names before and behind a verb, the doer's first."""
-    is_passive = order[at + 1 : at + 2] == [">by"]
-    before = names.intersection(order[max(0, at - _BEFORE) : at])
-    behind = names.intersection(order[at + 1 + is_passive : at + 1 + is_passive + _BEHIND])
-    return (behind, before) if is_passive else (before, behind)
-
-
 _BEFORE: Final = 2
 _BEHIND: Final = 6
 """Keys before and behind a verb that are looked at for the names of its sides."""
+
+
+def _sides(order: Sequence[Key], at: int, names: set[Key]) -> Act:
+    """Return the names before and behind a verb, the doer's first."""
+    is_passive = order[at + 1 : at + 2] == [">by"]
+    behind = at + 1 + is_passive
+    sides = order[max(0, at - _BEFORE) : at], order[behind : behind + _BEHIND]
+    before, after = (frozenset(names.intersection(side)) for side in sides)
+    return (after, before) if is_passive else (before, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from heapq import nlargest
 from typing import Final
 
@@ -42,31 +43,31 @@ def read_reference(
     said = [sentence.keys for sentence in expected.values()]
     together = Evidence(chunks, said, tick)
     by_answer = Evidence([answer], said, tick)
-    by_chunk: dict[int, Evidence] = {}
 
-    def supporting(judged: JudgedSentence, sentence: ParsedSentence) -> tuple[int, ...]:
+    @cache
+    def alone(at: int) -> Evidence:
+        return Evidence([chunks[at]], said, tick)
+
+    def judged(sentence: ParsedSentence, evidence: Evidence) -> JudgedSentence:
+        tick()
+        return judge_sentence(sentence, evidence)
+
+    def supporting(whole: JudgedSentence, sentence: ParsedSentence) -> tuple[int, ...]:
         """Return the chunks that support a sentence alone; if none does, those that do together."""
-        most = sorted(nlargest(MAX_CHUNKS_ALONE, judged.held, key=lambda at: judged.held[at]))
-        alone = []
-        for at in most:
-            tick()
-            if at not in by_chunk:
-                by_chunk[at] = Evidence([chunks[at]], said, tick)
-            if judge_sentence(sentence, by_chunk[at]).is_supported:
-                alone.append(at)
-        return tuple(alone) or (fewest_chunks(judged, together) if judged.is_supported else ())
+        most = sorted(nlargest(MAX_CHUNKS_ALONE, whole.held, key=whole.held.__getitem__))
+        found = tuple(at for at in most if judged(sentence, alone(at)).is_supported)
+        return found or (fewest_chunks(whole, together) if whole.is_supported else ())
 
     sentences = []
     for place in places:
-        tick()
         sentence = expected[place.text]
-        judged = judge_sentence(sentence, together)
-        if judged.verdict is not Verdict.NO_CLAIM:
+        whole = judged(sentence, together)
+        if whole.verdict is not Verdict.NO_CLAIM:
             sentences.append(
                 ReferenceSentence(
                     text=reference[place.start : place.end],
-                    chunks=supporting(judged, sentence),
-                    in_answer=judge_sentence(sentence, by_answer).is_supported,
+                    chunks=supporting(whole, sentence),
+                    in_answer=judged(sentence, by_answer).is_supported,
                 )
             )
     claims = [
@@ -75,8 +76,5 @@ def read_reference(
         if sentence.verdict is not Verdict.NO_CLAIM
     ]
     by_reference = Evidence([reference], [claim.keys for claim in claims], tick)
-    entailed = []
-    for claim in claims:
-        tick()
-        entailed.append(judge_sentence(claim, by_reference).is_supported)
-    return ReferenceReading(answer_claims=tuple(entailed), sentences=tuple(sentences))
+    entailed = tuple(judged(claim, by_reference).is_supported for claim in claims)
+    return ReferenceReading(answer_claims=entailed, sentences=tuple(sentences))

@@ -22,12 +22,10 @@ def any_word(text: str) -> str:
 
 # --- refusals -----------------------------------------------------------------------------------
 
-SOURCES: Final = any_word(
-    """
+SOURCES: Final = any_word("""
     contexts? passages? texts? documents? docs? sources? articles? excerpts? snippets? materials?
     information references? chunks? (?:search\\s)?results? knowledge\\sbase
-    """
-)
+""")
 """The words by which English answers call the chunks."""
 TELLS: Final = (
     "(?:(?:mention|contain|includ|provid|specif|stat|discuss|cover|address|indicat|list|answer"
@@ -56,13 +54,13 @@ _KNOW: Final = any_of(
 )
 _FACTS: Final = any_of("mention|details?|answer|evidence|indication|clue|idea", _SOURCES)
 _MORE: Final = rf"(?:more|additional|further) (?:\w+ )?{_DETAILS}"
-_CHINESE_MORE: Final = (
-    "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其[他它])的?(?:相关|有关|详细|具体|背景)?的?"
-    "(?:信息|资讯|上下文|资料|细节|内容|背景|文档|材料|描述|说明|数据|问题)"
-)
 CHINESE_SOURCES: Final = any_word(
     "参考资料 参考信息 资料 文档 文件 上下文 材料 文中 文章 原文 信息 内容 知识库 段落 片段 来源"
     " 检索结果 背景 手册 参考 资讯"
+)
+_CHINESE_MORE: Final = (
+    "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其[他它])的?(?:相关|有关|详细|具体|背景)?的?"
+    f"(?:{CHINESE_SOURCES}|细节|描述|说明|数据|问题)"
 )
 _CHINESE_TELL: Final = any_word(
     "找到 提[及到供] 说明 包[含括] 涉及 给出 记载 指出 显示 足够 任何"
@@ -116,19 +114,18 @@ REFUSALS: Final = lazy_pattern(
         r"(?:i|we) (?:really |just |honestly )?(?:(?:do|can|could)(?: not| ?n['’]?t)|cannot"
         rf"|ca ?n['’]?t) (?:really |actually |currently |be able to )?{_KNOW}\b",
         r"(?:i|we) did(?: not| ?n['’]?t) (?:find|locate|understand) (?:any|the|that|what|you)",
-        r"(?:i am|i ?['’]m|we are|we ?['’]re|i was)"
-        r" (?:not sure|unsure|not certain|not aware|unable|not able)\b",
+        r"(?:i|we)(?: am| ?['’](?:m|re)| are| was)"
+        r" (?:not (?:sure|certain|aware|able)|unsure|unable)\b",
         rf"unable to {_KNOW}\b",
-        rf"(?:{_SOURCES}\b[^.!?]{{0,80}}? {_NOT} {_FEW}{_TELL}"
-        rf"|they {_NOT} {_FEW}(?:mention|specify|state|say))\b",
-        rf"(?:(?:i|we) (?:have no|lack {_FEW})|{_SOURCES} (?:\w+ )?lacks? {_FEW}) ?{_FACTS}\b",
+        rf"{_SOURCES}\b[^.!?]{{0,80}}? {_NOT} {_FEW}{_TELL}\b",
+        rf"they {_NOT} {_FEW}(?:mention|specify|state|say)\b",
+        rf"(?:i|we) (?:have no|lack {_FEW}) ?{_FACTS}\b",
         rf"(?:there (?:is|was|are|were)|there['’]?s|i (?:found|see|have)|contains?|provides?|has)"
         rf"(?: no| not any| not enough| ?n['’]?t any| insufficient) (?:\w+ ){{0,3}}?{_FACTS}\b",
         rf"(?:no|not enough|insufficient) {_FEW}(?:{_DETAILS}|results|documents?|passages?)\b"
         r"[^.!?]{0,40}?(?:\b(?:found|retrieved|available|provided|given|is|was|were|to answer)\b"
         r"|\Z)",
-        r"(?:cannot|ca ?n['’]?t|can not|could not|could ?n['’]?t) be"
-        r" (?:determined|answered|found|inferred|established|known)\b",
+        rf"{_NOT} be (?:determined|answered|found|inferred|established|known)\b",
         rf"(?:not {_FEW}(?:{_TELL}|in|clear|part)|missing|absent|unclear|outside|beyond)"
         rf" {_FEW}(?:in|by|within|from|of|on) {_SOME}\b",
         r"it(?: is|['’]s) (?:unclear|unknown|not (?:clear|known|certain))(?: \w+){0,3}?"
@@ -136,7 +133,7 @@ REFUSALS: Final = lazy_pattern(
         rf"nothing {_FEW}(?:is|was|has been) (?:\w+ )?(?:stated|mentioned|said|specified)\b",
         rf"(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {_SOURCES}\b"
         rf"[^.!?]{{0,20}}?\b{TELLS}\b",
-        rf"{_SOURCES} (?:\w+ )?(?:(?:is|are) silent|says? nothing)\b",
+        rf"{_SOURCES} (?:\w+ )?(?:lacks? {_FEW}{_FACTS}|(?:is|are) silent|says? nothing)\b",
         rf"{_MORE} (?:is|are|would be) (?:needed|required|necessary)\b|i would need {_MORE}\b",
         r"i (?:can|am able to) only (?:answer|help|assist|provide|discuss|respond)\b",
         r"(?:that|this|it)(?: ?['’]s| is| falls| goes)? (?:outside|beyond)(?: of)? (?:what i|my)\b",
@@ -164,9 +161,7 @@ CLAUSES: Final = lazy_pattern(
 
 # --- courtesies ---------------------------------------------------------------------------------
 
-_PLEASE: Final = any_word(
-    "contact consult check visit ask refer provide share clarify rephrase try"
-)
+_PLEASE: Final = "(?:contact|consult|check|visit|ask|refer|provide|share|clarify|rephrase|try)"
 _CHINESE_YOU: Final = "(?:您|你)?"
 OFFERS: Final = lazy_pattern(
     r"\A\W{0,4}(?:(?:sure|certainly|absolutely|of course|great|no problem|好的|当然)\W{1,3})?"
@@ -204,12 +199,10 @@ OFFERS: Final = lazy_pattern(
 )
 """An offer or advice to ask elsewhere makes a courtesy of all that follows."""
 
-_PRAISE: Final = any_of(
-    any_word(
-        "true right correct great cool awesome nice interesting amazing terrible awful sad funny"
-    ),
-    any_word("bad fascinating wonderful shame good(?:\\s(?:point|idea))?"),
-)
+_PRAISE: Final = any_word("""
+    true right correct great cool awesome nice interesting amazing terrible awful sad funny bad
+    fascinating wonderful shame good(?:\\s(?:point|idea))?
+""")
 _COURTESY: Final = any_of(
     r"\b"
     + any_of(

@@ -29,18 +29,16 @@ class SpeechAct(Enum):
 _MAX_HEAD: Final = 400
 """Characters of a sentence that are searched for set phrases: they stand at its beginning."""
 _HEADING: Final = lazy_pattern(
-    r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__)[:：]?\s*\Z|【[^】\n]{1,40}】\s*\Z"
-    r"|(?:={3,}|-{3,}|\*{3,})\s*\Z|[^\n]{1,120}\n(?:={3,}|-{3,})\s*\Z"
+    r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{0,120}[^*_\n.!。！](?:\*\*|__)[:：]?\s*\Z"
+    r"|【[^】\n]{1,40}】\s*\Z|(?:={3,}|-{3,}|\*{3,})\s*\Z|[^\n]{1,120}\n(?:={3,}|-{3,})\s*\Z"
     r"|\|[^\n]{1,400}\n[ \t]{0,12}\|[-:| \t]{3,400}\Z)"
 )
-_BOLD_STATEMENT: Final = lazy_pattern(r"\s{0,3}(?:\*\*|__)[^*_\n]{1,400}[.!。！](?:\*\*|__)\s*\Z")
 _ENDS_ASKING: Final = lazy_pattern("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
 _AS_FOLLOWS: Final = lazy_pattern(r"(?:as follows|如下)\W*\Z")
 _MAX_ANNOUNCEMENT: Final = 7
 """Terms with content; a longer sentence before a colon claims something itself."""
 _MAX_COURTESY: Final = 120
 """Characters; a longer sentence is never only polite."""
-_MAX_ONE_WORD: Final = 40
 _MIN_STATEMENT: Final = 3
 """Terms with content from which a clause beside a refusal counts as an answer."""
 
@@ -62,15 +60,13 @@ def speech_act_of(text: str, bare: str, keys: set[Key], content: Sequence[Term])
         content: The terms of that.
     """
     may_be_heading = text[0] in "#*_【=-| " or "\n" in text
-    if may_be_heading and _HEADING.match(text) and not _BOLD_STATEMENT.match(text):
+    if may_be_heading and _HEADING.match(text):
         return SpeechAct.HEADING
     lowered = in_lower_case(text)
     head = lowered[:_MAX_HEAD]
     if _refuses(head, keys) and not any(map(_answers, phrases.CLAUSES.split(head))):
         return SpeechAct.REFUSAL
-    if len(text) <= _MAX_ONE_WORD and phrases.ONE_WORD.match(lowered):
-        return SpeechAct.COURTESY
-    if phrases.OFFERS.match(head):
+    if phrases.ONE_WORD.match(head) or phrases.OFFERS.match(head):
         return SpeechAct.COURTESY
     if ("?" in text or "？" in text) and _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return SpeechAct.QUESTION
@@ -102,20 +98,19 @@ def content_count(content: Sequence[Term]) -> float:
 
 def _refuses(lowered: str, keys: set[Key]) -> bool:
     """Return whether a text in lower case, of which some keys are given, holds a refusal."""
-    if phrases.WHOLE_REFUSALS.match(lowered):
-        return True
-    if not _REFUSING.isdisjoint(keys) and phrases.REFUSALS.search(lowered):
-        return True
-    return not lowered.isascii() and bool(phrases.CHINESE_REFUSALS.search(lowered))
+    patterns = [phrases.CHINESE_REFUSALS] if not lowered.isascii() else []
+    if not _REFUSING.isdisjoint(keys):
+        patterns.append(phrases.REFUSALS)
+    is_whole = phrases.WHOLE_REFUSALS.match(lowered) is not None
+    return is_whole or any(pattern.search(lowered) for pattern in patterns)
 
 
 def _answers(clause: str) -> bool:
     """Return whether a clause beside a refusal, in lower case, says something of the matter."""
     clause = clause.strip(" ,，")
-    keys = {term.key for term in terms(clause)}
-    if _refuses(clause, keys) or phrases.ABOUT_SOURCES.match(clause):
+    if _refuses(clause, {term.key for term in terms(clause)}):
         return False
-    if phrases.OFFERS.match(clause):
+    if phrases.ABOUT_SOURCES.match(clause) or phrases.OFFERS.match(clause):
         return False
     content = terms(phrases.COURTESIES.sub(" ", clause))
     has_number = any(term.kind == "number" and term.weight == 1.0 for term in content)

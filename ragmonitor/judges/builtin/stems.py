@@ -29,7 +29,9 @@ def stem(word: str) -> str:
     It takes one suffix off and makes a doubled consonant single: `stopping`, `stopped` and `stops`
     are `stop`.
     """
-    word = _BRITISH.sub("or", IRREGULAR.get(word, word))
+    word = IRREGULAR.get(word, word)
+    if "our" in word:
+        word = _BRITISH.sub("or", word)
     if len(word) <= _MIN_STEM or not word.isascii():
         return word
     for suffix, instead in _BY_LAST_LETTER.get(word[-1], ()):

@@ -26,8 +26,7 @@ def _by_first(text: str) -> dict[str, str]:
     return {word: part[0] for part in parts for word in part}
 
 
-STOP_WORDS: Final = words(
-    """
+STOP_WORDS: Final = words("""
     an the this that these those there here it its it's itself he him his himself she her hers
     herself they them their theirs themselves we us our ours you your yours me my mine ones who
     whom whose which what when where why how or then than so as of at for with about into onto
@@ -39,16 +38,12 @@ STOP_WORDS: Final = words(
     hello hey please let lets get gets got like way thing things something anything everything
     someone anyone really quite rather actually basically overall according based regarding
     between among upon toward towards 's 're 've 'll 'd 'm re ve ll
-    """
-)
+""")
 
-NEGATIONS: Final = words(
-    """
-    not no never neither nor nt cannot cant dont doesnt didnt isnt arent wasnt werent wont wouldnt
-    shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses refuse
-    without nobody none nothing nowhere non
-    """
-)
+NEGATIONS: Final = words("""
+    not no never neither nor nt cannot cant dont doesnt didnt isnt wasnt wont wouldnt n't fails
+    failed fail unable refused refuses refuse without nobody none nothing nowhere non
+""")
 """Words that turn the next one into its opposite, besides everything that ends in `n't`."""
 
 DENIALS: Final = frozenset({"prohibit", "prohibition", "forbid", "ban", "disallow"})
@@ -59,8 +54,7 @@ GRANTS: Final = words(
 )
 """Words that, negated, deny their object as a whole: `We do not take cash`."""
 
-OPPOSITES: Final = _pairs(
-    """
+OPPOSITES: Final = _pairs("""
     increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
     profit/loss more/less most/least higher/lower high/low start/end begin/end open/close
     accept/reject approve/reject allow/prohibit allow/forbid allow/ban available/unavailable
@@ -75,37 +69,29 @@ OPPOSITES: Final = _pairs(
     maximum/minimum majority/minority import/export buy/sell bought/sold borrow/lend
     public/private domestic/foreign internal/external major/minor guilty/innocent alive/dead
     love/hate remember/forget arrive/depart ancient/modern odd/even same/different
-    """
-)
+""")
 """English pairs: one in the answer and the other in its source is a contradiction."""
 
-CHINESE_OPPOSITES: Final = _pairs(
-    """
-    增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌 闭馆/开馆
-    闭馆/开放 关门/开门 停业/营业 休息/营业 闭馆/营业 关门/营业 休馆/开放 领涨/领跌 盈利/亏损
-    高于/低于 大于/小于 多于/少于 早于/晚于 支持/反对 同意/拒绝 接受/拒绝 成功/失败 赢得/输掉
-    胜利/失败 开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子
-    儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次 第一/最后
-    东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险 有效/无效 正确/错误
-    积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足
-    """
-)
+CHINESE_OPPOSITES: Final = _pairs("""
+    增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌 闭馆/开放
+    关门/开门 休息/营业 闭馆/营业 关门/营业 领涨/领跌 盈利/亏损 高于/低于 大于/小于 多于/少于
+    早于/晚于 支持/反对 同意/拒绝 接受/拒绝 成功/失败 赢得/输掉 胜利/失败 开始/结束 开放/关闭
+    进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子 儿子/女儿 哥哥/弟弟 姐姐/妹妹
+    最大/最小 最高/最低 最多/最少 最长/最短 第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外
+    公开/保密 合法/非法 安全/危险 有效/无效 正确/错误 积极/消极 顺差/逆差 升值/贬值 超过/不足
+""")
 
-MUTUAL: Final = words(
-    """
+MUTUAL: Final = words("""
     marry wed meet join merge resemble face fight play date border equal match rival tie contact
     accompany know cost total work partner compete live say like include
-    """
-)
+""")
 """Verbs of which both names may be the doer, and words that are no acts."""
 
-CHINESE_ACTS: Final = words(
-    """
-    收购 并购 击败 战胜 打败 起诉 控告 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过 超越
-    取代 投资 资助 赞助 聘请 雇佣 聘用 解雇 任命 提拔 邀请 拜访 批评 赞扬 感谢 帮助 救助 教导 影响
-    启发 监督 管辖 隶属于 起源于 输给 卖给 借给 送给 买下 吞并 淘汰 逆转
-    """
-)
+CHINESE_ACTS: Final = words("""
+    收购 并购 击败 战胜 打败 起诉 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过 超越 取代
+    投资 资助 赞助 聘请 雇佣 任命 提拔 邀请 拜访 批评 感谢 帮助 救助 教导 影响 启发 监督 管辖
+    隶属于 起源于 输给 卖给 借给 送给 买下 淘汰 逆转
+""")
 """Chinese verbs whose two sides have different roles."""
 
 CHINESE_SURNAMES: Final = (
@@ -122,13 +108,11 @@ CHINESE_TRANSLITERATIONS: Final = (
 )
 """Characters that foreign names are written in."""
 
-CHINESE_TITLES: Final = words(
-    """
+CHINESE_TITLES: Final = words("""
     先生 女士 小姐 教授 博士 院士 医生 律师 老师 法官 警官 同志 主任 经理 总经理 总裁 董事长 部长
     省长 市长 县长 书记 院长 校长 所长 处长 局长 总统 总理 主席 首相 记者 导演 演员 作家 诗人 画家
     歌手 创始人 首席执行官 发言人 研究员 工程师 设计师 教练 队长 上将 将军
-    """
-)
+""")
 """Titles before or behind a person's name."""
 
 CHINESE_PLACES: Final = words("大学 出版社 研究所 省 市 县 自治区")
@@ -136,29 +120,23 @@ CHINESE_FIRMS: Final = words("公司 集团 银行 医院 学院 有限公司 �
 """The endings of the names of places and of organisations; before the latter stands no other
 word."""
 
-CHINESE_GENERIC: Final = words(
-    """
+CHINESE_GENERIC: Final = words("""
     我们 科技 互联 联网 网络 软件 游戏 地产 建筑 食品 医药 能源 电力 航空 传媒 文化 咨询 租车 快递
     旅游 教育 金融 证券 信托 基金 租赁 广告 清洁 上市 大型 国有 外资 合资 保险 投资 贸易 物流 商业
     中央 人民 公立 私立 民营 知名 著名 重点 名牌 综合 专科 当地 附属 中心 地方 城商 股份 有限 责任
     跨国 控股 汽车 制造 医学 师范 理工 外国 世界 分 子 总 母 该 本 全 各 某 外 城 上 超 夜 门 都
     股 楼 节 反 两 家 所 的 在 于 是 和 与 了 几 多 名 这 那 其 此 他 她 我 你
-    """
-)
+""")
 """The words that stand before those endings and name nothing."""
 
-MONTHS: Final = _numbered(
-    """
+MONTHS: Final = _numbered("""
     january jan, february feb, march mar, april apr, may, june jun, july jul, august aug,
     september sep sept, october oct, november nov, december dec
-    """
-)
-WEEKDAYS: Final = _numbered(
-    """
+""")
+WEEKDAYS: Final = _numbered("""
     monday mon, tuesday tue tues, wednesday wed, thursday thu thur thurs, friday fri,
     saturday sat, sunday sun
-    """
-)
+""")
 
 NUMBER_WORDS: Final = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
@@ -174,16 +152,14 @@ SCALES: Final = {
 }  # fmt: skip
 
 CHINESE_DIGITS: Final = {
-    sign: value
-    for value, signs in enumerate(
-        ["零〇", "一壹", "二两贰", "三叁", "四肆", "五伍", "六陆", "七柒", "八捌", "九玖"]
-    )
-    for sign in signs
+    sign: n - 1
+    for sign, n in _numbered(
+        "零 〇, 一 壹, 二 两 贰, 三 叁, 四 肆, 五 伍, 六 陆, 七 柒, 八 捌, 九 玖"
+    ).items()
 }
 CHINESE_SCALES: Final = {"十": 10, "拾": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
 
-_UNITS: Final = _by_first(
-    """
+_UNITS: Final = _by_first("""
     % ％ percent percentage pct pc, $ usd dollar us$ 美元, € eur euro 欧元, £ gbp pound 英镑, ¥
     cny rmb yuan 元 人民币, yen jpy 日元, CHF chf franc 瑞士法郎 瑞郎, ₹ inr rupee 卢比, HK$ hkd
     hk$ 港元 港币, km kilometer kilometre 公里 千米, m meter metre 米 公尺, cm centimeter
@@ -196,8 +172,7 @@ _UNITS: Final = _by_first(
     year-old, decade, century centuries 世纪, 岁, °C °c ℃ celsius 摄氏度, °F °f ℉ fahrenheit
     华氏度, kb 千字节, mb megabyte, gb gigabyte, tb terabyte, mw megawatt 兆瓦, kw kilowatt 千瓦,
     kwh 千瓦时 度, hz hertz 赫兹, mph, watt 瓦, db decibel 分贝
-    """
-)
+""")
 _PLURALS: Final = {f"{name}s": unit for name, unit in _UNITS.items() if len(name) > 3}
 UNITS: Final = _PLURALS | _UNITS
 """Every spelling of a unit, and the name that stands for it. Units are compared, not converted."""
@@ -214,18 +189,15 @@ CHINESE_COMMON: Final = frozenset(
 )
 """Characters in so many texts that a pair of them says little."""
 
-NOT_NEGATIONS: Final = words(
-    """
-    不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨 不愧
-    不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线 无不 无非
-    除非 否则 是否 能否 可否 没收 莫非 差不多 了不起 对不起 不好意思 不等 不已 不锈 未成年 无理由
-    无条件 无障碍 不是所有 并非所有 并非都 不一定
-    """
-)
+NOT_NEGATIONS: Final = words("""
+    不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不乏 不如
+    不俗 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线 无不 除非 否则 是否 能否 可否
+    没收 差不多 了不起 对不起 不好意思 不等 不已 不锈 未成年 无条件 无障碍 不是所有 并非所有
+    不一定
+""")
 """Words with a sign of negation in them that negate nothing."""
 
-IRREGULAR: Final = _by_first(
-    """
+IRREGULAR: Final = _by_first("""
     child children, man men, woman women, person people persons, use used using uses, foot feet,
     tooth teeth, mouse mice, wife wives, life lives, leaf leaves, half halves, write wrote written
     writes, begin began begun, win won, bear born borne, die died dying dies dead death, sell
@@ -242,10 +214,8 @@ IRREGULAR: Final = _by_first(
     netherlands, swiss switzerland, swedish sweden, danish denmark, polish poland, turkish turkey,
     english england, scottish scotland, irish ireland, greek greece, us u.s u.s.a usa, uk u.k,
     allow permit permits permitted permitting, forbid forbidden forbade forbids, center centre
-    centres centred, fiber fibre fibres, gray grey greys, tire tyre tyres, check cheque cheques,
-    mold mould moulds
-    """
-)
+    centres centred, gray grey, tire tyre tyres, check cheque cheques
+""")
 """Forms that no suffix rule brings together."""
 
 SMALL_WORDS: Final = (
