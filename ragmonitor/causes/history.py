@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -135,8 +134,8 @@ class History(Part):
             return
         for version, last_s in self._seen.items():
             row = self._store.row("version", version)
-            first_s = last_s if row is None else json.loads(row)[0]
-            self._store.keep("version", version, json.dumps([first_s, last_s]).encode())
+            first_s = last_s if row is None else msgspec.json.decode(row)[0]
+            self._store.keep("version", version, msgspec.json.encode([first_s, last_s]))
         self._read_s, self._seen = now_s, {}
         self._read()
 
@@ -153,7 +152,7 @@ class History(Part):
             except msgspec.MsgspecError as error:
                 record_problem("causes", f"an event in the store cannot be read: {error!r}")
         rows = self._store.rows("version")
-        seen = {version: Seen(*json.loads(row)) for version, row in rows.items()}
+        seen = {version: msgspec.json.decode(row, type=Seen) for version, row in rows.items()}
         # Of two that came at the same time the later name is the newer version.
         order = sorted(seen, key=lambda version: (seen[version].first_s, version))
         self.versions = {version: seen[version] for version in order}
