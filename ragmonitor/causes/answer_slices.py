@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -30,12 +30,7 @@ class AnswerSlices:
     100 in all.
     """
 
-    def __init__(
-        self,
-        *,
-        version: str = "",
-        shown: Collection[str] = (),
-    ) -> None:
+    def __init__(self, *, version: str = "", shown: Collection[str] = ()) -> None:
         """Begin without an answer.
 
         Args:
@@ -49,23 +44,22 @@ class AnswerSlices:
 
     def __call__(self, builtin: Report) -> Mapping[str, str]:
         """Return the values of an answer, by the report of the judge of every answer."""
-        return {
-            dimension: value
-            for dimension, value in self._known(builtin)
-            if 0 < len(value) <= MAX_CHARACTERS and self._recurs(dimension, value)
-        }
-
-    def _known(self, builtin: Report) -> Iterator[tuple[str, str]]:
         interaction = builtin.interaction
         attributes = interaction.attributes
-        for name in sorted(attributes)[:MAX_ATTRIBUTES]:
-            if name in self._shown or not _is_private(name):
-                yield name, attributes[name]
+        known = [
+            (name, attributes[name])
+            for name in sorted(attributes)[:MAX_ATTRIBUTES]
+            if name in self._shown or not _is_private(name)
+        ]
         if SERVICE_VERSION not in attributes:
-            yield SERVICE_VERSION, self._version
-        yield "name", interaction.name
-        yield "language", language_of(builtin)
-        yield "model", interaction.model
+            known.append((SERVICE_VERSION, self._version))
+        known += ("name", interaction.name), ("language", language_of(builtin))
+        known.append(("model", interaction.model))
+        return {
+            dimension: value
+            for dimension, value in known
+            if 0 < len(value) <= MAX_CHARACTERS and self._recurs(dimension, value)
+        }
 
     def _recurs(self, dimension: str, value: str) -> bool:
         key = dimension, value

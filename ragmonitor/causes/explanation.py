@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
@@ -66,8 +67,8 @@ def largest_shift(signal: str, before: Rows, now: Rows) -> Shift | None:
     """
     if mean_of(before.get(signal)) is None or mean_of(now.get(signal)) is None:
         return None
-    rises: dict[str, float] = {}
-    shifts: dict[str, float] = {}
+    rises: defaultdict[str, float] = defaultdict(float)
+    shifts: defaultdict[str, float] = defaultdict(float)
     for series in {*before, *now}:
         of, _, name = series.partition("|")
         if of != signal or not name:
@@ -77,9 +78,8 @@ def largest_shift(signal: str, before: Rows, now: Rows) -> Shift | None:
         r0, r1 = r1 if r0 is None else r0, r0 if r1 is None else r1
         if r0 is not None and r1 is not None:
             dimension, shift = name.partition("=")[0], (p1 - p0) * (r0 + r1) / 2
-            shifts[dimension] = shifts.get(dimension, 0.0) + shift
-            rise = shift + (p0 + p1) / 2 * (r1 - r0)
-            rises[dimension] = rises.get(dimension, 0.0) + rise
+            shifts[dimension] += shift
+            rises[dimension] += shift + (p0 + p1) / 2 * (r1 - r0)
     found = [Shift(of, shifts[of] / rise) for of, rise in rises.items() if abs(rise) >= MIN_RISE]
     return max(found, key=lambda each: each.share, default=None)
 

@@ -116,24 +116,26 @@ class History(Part):
 
     def tick(self) -> None:
         """Write what was noted, and read what is known."""
-        told = [self._told.popleft() for _ in range(len(self._told))]
-        for event, clean in told:
+        is_due = bool(self._told)
+        while self._told:  # one that could not be written waits for the next tick
+            event, clean = self._told[0]
             texts = {
                 clean(key, "")[:MAX_LENGTH]: clean(value, key)[:MAX_LENGTH]
                 for key, value in event.attributes.items()
             }
             self._keep(replace(event, name=clean(event.name, "")[:MAX_LENGTH], attributes=texts))
+            self._told.popleft()
         self._note_judge()
         now_s = self._store.now()
-        is_new = any(each not in self.versions for each in self._seen)
-        if not told and not is_new and 0 <= now_s - self._read_s < READ_S:
+        is_due = is_due or any(each not in self.versions for each in self._seen)
+        if not is_due and 0 <= now_s - self._read_s < READ_S:
             return
-        self._read_s, seen, self._seen = now_s, self._seen, {}
         known = self._read(VERSION)
-        for version, last_s in seen.items():
+        for version, last_s in self._seen.items():
             first = known.get(version) or Event(kind="deployment", name=version, at_s=last_s)
             known[version] = replace(first, last_s=last_s)
             self._store.keep(VERSION, version, msgspec.json.encode(known[version]))
+        self._read_s, self._seen = now_s, {}
         # Of two that came at the same time the later name is the newer version.
         versions = sorted(known.values(), key=lambda each: (each.at_s, each.name))
         self.versions = {each.name: each for each in versions}
@@ -147,12 +149,13 @@ class History(Part):
 
     def _note_judge(self) -> None:
         if self._judge != self._known_judge:
-            self._known_judge, name = self._judge, self._judge[:MAX_LENGTH]
+            name = self._judge[:MAX_LENGTH]
             before = self._store.row("judge", "last")
             if before != name.encode():
                 self._store.keep("judge", "last", name.encode())
                 if before is not None:
                     self._keep(Event(kind="judge_change", name=name, at_s=self._store.now()))
+            self._known_judge = self._judge
 
     def _read(self, kind: str) -> dict[str, Event]:
         events = {}

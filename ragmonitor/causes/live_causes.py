@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -83,13 +82,18 @@ class Causes(Part):
             series = self._series[signal]
         named = self._tick.named(series, since_s, self.documents.ahead(since_s))
         names = [each for each in named if not each.endswith(f"={OTHER}")]
+        near = (
+            replace(each, name=_told(each))
+            for each in self.history.events
+            if since_s - BEFORE_S <= each.at_s <= since_s + NEAR_S
+        )
         shift = largest_shift(series, before, now)
         compared = self._store.state()[1].get("compared", -1)
         return Explanation(
             parts=[self._part(series, each, before, now) for each in names[:MAX_NAMED]],
             is_everywhere=not names and compared >= since_s,
             shift=shift if shift is not None and shift.share >= MIN_SHIFT else None,
-            events=self._near(since_s),
+            events=sorted(near, key=lambda each: abs(each.at_s - since_s)),
         )
 
     def _part(self, series: str, name: str, before: Rows, now: Rows) -> NamedPart:
@@ -104,15 +108,6 @@ class Causes(Part):
             now=mean_of(now.get(f"{series}|{name}")),
             before=mean_of(before.get(f"{series}|{name}")),
         )
-
-    def _near(self, since_s: float) -> Sequence[Event]:
-        near = [
-            each
-            for each in self.history.events
-            if since_s - BEFORE_S <= each.at_s <= since_s + NEAR_S
-        ]
-        near.sort(key=lambda each: abs(each.at_s - since_s))
-        return [replace(each, name=_told(each)) for each in near]
 
 
 def _told(event: Event) -> str:

@@ -28,27 +28,20 @@ SIGNALS: Final = {
     "weak_retrieval": ("Weak retrieval", "弱检索"),
     "anchors": ("Reference answers that flipped", "被改判的参考样例"),
 }
-_GOLDEN: Final = "golden_"
-"""Begins the names of the signals of golden questions."""
 
 
 def signal_name(name: str, language: Language) -> str:
     """Return what a signal is called; a stranger's is shown as it is."""
-    if name.startswith(_GOLDEN):
+    if name.startswith("golden_"):
         kind = "参考问题" if language == "zh" else "Golden questions"
-        return f"{kind} · {signal_name(name.removeprefix(_GOLDEN), language)}"
+        return f"{kind} · {signal_name(name.removeprefix('golden_'), language)}"
     known = SIGNALS.get(name)
     return name.replace("_", " ") if known is None else known[language == "zh"]
 
 
-def is_share(signal: str) -> bool:
-    """Return whether a signal's mean is a share of the answers, said in percent."""
-    return signal in SHARES
-
-
 def difference(value: float, signal: str) -> str:
     """Return a difference of two means with its sign: of shares in percentage points."""
-    return f"{100 * value:+.1f}" if is_share(signal) else f"{value:+.2f}"
+    return f"{100 * value:+.1f}" if signal in SHARES else f"{value:+.2f}"
 
 
 def number(value: float, signal: str) -> str:
@@ -57,7 +50,7 @@ def number(value: float, signal: str) -> str:
         return "–"
     if is_difference(signal):
         return on_scale(value, signal)
-    if not is_share(signal):
+    if signal not in SHARES:
         return f"{value:.2f}"
     digits = 1 if 0 < abs(value) < 0.1 else 0
     # Rounded first, and plus 0: what is a little below 0 is not written as -0.

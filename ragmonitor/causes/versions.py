@@ -11,13 +11,13 @@ import msgspec
 
 from ragmonitor.causes.answer_slices import SERVICE_VERSION
 from ragmonitor.causes.history import History
-from ragmonitor.causes.signal_names import difference, is_share, signal_name
+from ragmonitor.causes.signal_names import difference, signal_name
 from ragmonitor.records import AlarmEvent, AlarmState, GaugeValue
 from ragmonitor.semconv import metrics
 from ragmonitor.stats.comparison import MIN_JUDGED, Difference
 from ragmonitor.stats.parts import Part
 from ragmonitor.stats.service import Watching
-from ragmonitor.stats.signals import HALLUCINATION
+from ragmonitor.stats.signals import HALLUCINATION, SHARES
 from ragmonitor.stats.tick import Tick
 from ragmonitor.store import DAY_S, Store
 
@@ -55,7 +55,7 @@ class VersionDifference(Difference):
         gap, *ends = (
             difference(each, self.signal) for each in (self.difference, self.lower, self.upper)
         )
-        points = " points" if is_share(self.signal) else ""
+        points = " points" if self.signal in SHARES else ""
         judged = f", by {self.judged:.0f} verdicts on it"
         name = signal_name(self.signal, "en")
         return f"{name} differs by {gap} [{ends[0]}, {ends[1]}]{points}{judged}"

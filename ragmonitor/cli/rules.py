@@ -43,23 +43,13 @@ def written(options: RulesOptions) -> str:
     Raises:
         RagMonitorError: An option cannot be read.
     """
-    rules = rule_options(options)
-    return as_yaml(rule_file(rules) if options.form == "prometheus" else manifest(rules))
-
-
-def rule_options(options: RulesOptions) -> RuleOptions:
-    """Return the options of the rules.
-
-    Raises:
-        SettingsError: An option cannot be read.
-    """
     severities = _pairs("--severity", options.severity)
     if unknown := set(severities) - set(SEVERITIES):
         raise SettingsError(f"--severity {unknown.pop()}: there are {', '.join(SEVERITIES)}")
     labels = _pairs("--label", options.label)
     if wrong := next((name for name in labels if not _LABEL.fullmatch(name)), None):
         raise SettingsError(f"--label {wrong}: a name has letters, digits and underscores")
-    return RuleOptions(
+    rules = RuleOptions(
         services=tuple(options.service or ()),
         has_fleet=options.fleet,
         has_receiver=options.receive,
@@ -70,6 +60,7 @@ def rule_options(options: RulesOptions) -> RuleOptions:
         runbook_url=options.runbook_url,
         dashboard_url=options.dashboard_url or DEFAULT_DASHBOARD_URL,
     )
+    return as_yaml(rule_file(rules) if options.form == "prometheus" else manifest(rules))
 
 
 def _pairs(option: str, texts: Sequence[str] | None) -> dict[str, str]:

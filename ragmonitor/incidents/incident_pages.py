@@ -10,7 +10,6 @@ from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.rendering import Links, as_markdown, headline
 
-PREFIX: Final = "incidents"
 MAX_LISTED: Final = 20
 
 
@@ -44,12 +43,12 @@ class IncidentPages:
                 the newest one.
             query: `lang` is `en` or `zh`.
         """
-        if name == f"{PREFIX}.json":
+        if name == "incidents.json":
             records = [each.model_dump(mode="json") for each in self._journal.recent()]
             return json_reply({"incidents": records}, headers=SAFE_HEADERS)
         folder, _, id_ = name.partition("/")
         stem, _, suffix = id_.partition(".")
-        incident = self._journal.find(stem) if folder == PREFIX else None
+        incident = self._journal.find(stem) if folder == "incidents" else None
         if incident is not None and suffix == "json":
             return json_reply(incident.model_dump(mode="json"), headers=SAFE_HEADERS)
         if incident is None or suffix != "md":

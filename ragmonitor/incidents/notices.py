@@ -112,7 +112,6 @@ def _plugin(url: str, n: int) -> Any:
         MissingExtraError: apprise is not installed.
         SettingsError: It is none.
     """
-    plugin = None
     # Its plugins import what Python deprecates; where warnings are errors none would load.
     with silenced(_LOGGERS), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -198,11 +198,12 @@ ALERTS: Final = {
             "or\n"
             "min by (service, unit, per) (ragmonitor_budget_level) <= 0",
             "The judge's budget does not pay for one more answer.",
-            "%(service)s: %(amount)s %(unit)s per %(per)s are left, less than judging one answer "
-            "takes. Until the budget fills up again only the built-in judge scores.",
+            '%(service)s: {{ $value | printf "%.4g" }} %(unit)s per %(per)s are left, less than '
+            "judging one answer takes. Until the budget fills up again only the built-in judge "
+            "scores.",
             "评审的预算不够再评一条回答。",
-            "%(service)s：每 %(per)s 的预算只剩 %(amount)s %(unit)s，不够评一条回答。恢复之前只有"
-            "内置评审打分。",
+            '%(service)s：每 %(per)s 的预算只剩 {{ $value | printf "%.4g" }} %(unit)s，不够评一条'
+            "回答。恢复之前只有内置评审打分。",
             lasts="15m",
         ),
         Alert(
@@ -244,12 +245,12 @@ ALERTS: Final = {
             "RagMonitorDeliveryFailing",
             f"sum by (service, reason) {UNSENT}\n> on (service) group_left ()\n(0.01 * {ARRIVED})",
             "Traces, scores or notices do not arrive where they are sent.",
-            "%(service)s: %(value)s were lost in the last 15 minutes, reason %(reason)s. Scores "
-            "and alarms go on. The application's log, logger ragmonitor, says which server "
-            "refuses them.",
+            '%(service)s: {{ $value | printf "%.0f" }} were lost in the last 15 minutes, reason '
+            "%(reason)s. Scores and alarms go on. The application's log, logger ragmonitor, says "
+            "which server refuses them.",
             "链路、分数或通知没有送达。",
-            "%(service)s：最近 15 分钟丢失 %(value)s 条，原因 %(reason)s。打分与告警照常。应用日"
-            "志（logger ragmonitor）写明是哪个服务器拒收。",
+            '%(service)s：最近 15 分钟丢失 {{ $value | printf "%.0f" }} 条，原因 %(reason)s。打分与'
+            "告警照常。应用日志（logger ragmonitor）写明是哪个服务器拒收。",
         ),
         Alert(
             "RagMonitorWorkerFailing",
@@ -271,11 +272,12 @@ ALERTS: Final = {
             f"{GONE}\nor\ngroup by (service) "
             "(last_over_time(ragmonitor_build_info[1d]) and on (job, instance) up == 0)",
             "A monitored service, or a process of one, is not scraped.",
-            "%(whose)s: Prometheus scrapes nothing of its monitor, or not all of its processes. "
-            "No alert about the answers that are missing can fire.",
+            "{{ with $labels.service }}{{ . }}{{ else }}every service{{ end }}: Prometheus scrapes "
+            "nothing of its monitor, or not all of its processes. No alert about the answers that "
+            "are missing can fire.",
             "没有抓取到某个服务，或它的某个进程。",
-            "%(whose)s：Prometheus 抓不到它的监控器，或抓不全它的进程。缺少的回答不会触发"
-            "任何告警。",
+            "{{ with $labels.service }}{{ . }}{{ else }}全部服务{{ end }}：Prometheus 抓不到它的"
+            "监控器，或抓不全它的进程。缺少的回答不会触发任何告警。",
             lasts="10m",
         ),
     ),

@@ -26,19 +26,12 @@ _QUERIES: Final = {
 """What stands in texts: an expression, and how a Go template shows its first value.
 
 In an expression `label=%q` gets the alert's own value of that label."""
-_VALUES: Final = {
-    "value": '{{ $value | printf "%.0f" }}',
-    "amount": '{{ $value | printf "%.4g" }}',
-    "share": "{{ $value | humanizePercentage }}",
-}
 
 
 def filled(text: str, language: Language) -> str:
-    """Return a text as a template of Prometheus'; `%(NAME)s` else is the alert's label NAME."""
+    """Return a text as a template of Prometheus; any other `%(NAME)s` is the alert's label NAME."""
     # Where Prometheus has no value, as in the first hour, it is not that nothing happened.
-    unknown, every = (
-        ("not known yet", "every service") if language == "en" else ("尚不知道", "全部服务")
-    )
+    unknown = {"en": "not known yet", "zh": "尚不知道"}[language]
 
     def piece(found: re.Match[str]) -> str:
         name = found[1]
@@ -47,8 +40,8 @@ def filled(text: str, language: Language) -> str:
             labels = "".join(f" $labels.{label}" for label in re.findall(r"(\w+)=%q", expression))
             query = f"{{{{ with printf `{expression}`{labels} | query }}}}{{{{ {form} }}}}"
             return f"{query}{{{{ else }}}}{unknown}{{{{ end }}}}"
-        if name == "whose":
-            return f"{{{{ with $labels.service }}}}{{{{ . }}}}{{{{ else }}}}{every}{{{{ end }}}}"
-        return _VALUES.get(name, f"{{{{ $labels.{name} }}}}")
+        return (
+            "{{ $value | humanizePercentage }}" if name == "share" else f"{{{{ $labels.{name} }}}}"
+        )
 
     return re.sub(r"%\((\w+)\)s", piece, text)
