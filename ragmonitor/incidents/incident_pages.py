@@ -8,7 +8,6 @@ from typing import Any, Final
 from ragmonitor.causes.signal_names import Language
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import Reply
-from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.rendering import Links, as_markdown, headline
 
@@ -62,4 +61,4 @@ class IncidentPages:
 
 def _reply(kind: str, text: str) -> Reply:
     body = text.encode("utf-8", "backslashreplace")
-    return Reply(status=200, content_type=f"{kind}; charset=utf-8", body=body, headers=SAFE_HEADERS)
+    return Reply(status=200, content_type=f"{kind}; charset=utf-8", body=body)
