@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from pathlib import Path
@@ -135,10 +134,8 @@ class JsonLines(Exporter):
                 wherever the application goes later.
         """
         path = os.path.expanduser(path)  # noqa: PTH111 - a user's who is unknown stays
-        with contextlib.suppress(OSError):  # the current folder has been removed
-            path = os.path.abspath(path)  # noqa: PTH100 - as above
         self.path = Path(path).absolute()  # the application may go to another folder
-        self.arguments = {"path": path}
+        self.arguments = {"path": str(self.path)}
         """With these a worker makes another like it."""
         self._context = ExportContext()
         self._torn = False
