@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from pathlib import Path
@@ -15,13 +14,7 @@ from ragmonitor.export.content import (
     finite_score,
     iso_time,
 )
-from ragmonitor.records import (
-    Evaluation,
-    Interaction,
-    Report,
-    Scored,
-    evaluator_name,
-)
+from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.guard import reason, record_problem
 from ragmonitor.runtime.protocols import ExportContext, Exporter
@@ -43,56 +36,14 @@ def report_line(report: Report, context: ExportContext | None = None) -> dict[st
         context: The service, named in the line if it has a name, and the texts that may leave:
             `hashed` texts are keyed hashes, and the line says so. None: all may.
     """
-    interaction, assessment = report.interaction, report.assessment
+    interaction, assessment, target = report.interaction, report.assessment, report.target
     context = context or ExportContext()
-    shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
-    line: dict[str, Any] = {
-        "time": iso_time(interaction.ended_ns),
-        "id": interaction.id,
-        "framework": interaction.framework,
-        "status": interaction.status,
-        "judge": str(report.judge),
-        "chance": report.decision.inclusion_probability,
-        "late": report.late,
-    }
-    if context.service:
-        line["service"] = context.service
-    if context.service_version:
-        line["service_version"] = context.service_version
-    line |= _context(interaction, shown)
-    if context.content != "all":
-        line["content"] = context.content
-    if shown.shows:
-        line |= {
-            "question": shown.text(interaction.query),
-            "contexts": [shown.text(chunk.text) for chunk in interaction.chunks],
-            "answer": shown.text(interaction.answer),
-        }
-        if interaction.reference:
-            line["reference"] = shown.text(interaction.reference)
-        if interaction.reference_chunks:
-            line["reference_contexts"] = [shown.text(c.text) for c in interaction.reference_chunks]
-        if interaction.not_shown:
-            line["not_shown"] = [shown.text(chunk.text) for chunk in interaction.not_shown]
-    line["evaluations"] = {
-        evaluator_name(evaluation.evaluator): _outcome(evaluation, shown)
-        for evaluation in report.evaluations
-    }
-    line["diagnosis"] = None if report.diagnosis is None else report.diagnosis.value
-    line["risk"] = None if assessment is None else assessment.risk
-    if report.predicted is not None:
-        line["predicted"] = report.predicted
-    sentences = () if assessment is None else assessment.sentences or ()
-    line["sentences"] = [shown.sentence(sentence) for sentence in sentences]
-    if report.target is not None:
-        line |= {"trace_id": report.target.trace_id, "span_id": report.target.span_id}
-    return line
-
-
-def _context(interaction: Interaction, shown: ContentPolicy) -> dict[str, Any]:
-    """Return what one asks of an incident: whose answer it was, how it came about, what failed."""
+    shown = _policy(context)
     calls, usage = interaction.generations, interaction.usage
-    context: dict[str, Any] = {
+    sentences = () if assessment is None else assessment.sentences or ()
+    known: dict[str, Any] = {
+        "service": context.service,
+        "service_version": context.service_version,
         "name": interaction.name,
         "session_id": interaction.session_id,
         "tags": list(interaction.tags),
@@ -107,8 +58,45 @@ def _context(interaction: Interaction, shown: ContentPolicy) -> dict[str, Any]:
             {"id": each.id, "source": shown.text(each.source), "score": finite_score(each)}
             for each in interaction.chunks
         ],
+        "content": "" if context.content == "all" else context.content,
+        "predicted": report.predicted,
+        "trace_id": target and target.trace_id,
+        "span_id": target and target.span_id,
     }
-    return {name: value for name, value in context.items() if value not in ("", None, [], {})}
+    texts: dict[str, Any] = {}
+    if shown.shows:
+        texts = {
+            "question": shown.text(interaction.query),
+            "contexts": [shown.text(chunk.text) for chunk in interaction.chunks],
+            "answer": shown.text(interaction.answer),
+        }
+        known |= {
+            "reference": shown.text(interaction.reference),
+            "reference_contexts": [shown.text(c.text) for c in interaction.reference_chunks],
+            "not_shown": [shown.text(chunk.text) for chunk in interaction.not_shown],
+        }
+    return {
+        "time": iso_time(interaction.ended_ns),
+        "id": interaction.id,
+        "framework": interaction.framework,
+        "status": interaction.status,
+        "judge": str(report.judge),
+        "chance": report.decision.inclusion_probability,
+        "late": report.late,
+        **{name: value for name, value in known.items() if value not in ("", None, [], {})},
+        **texts,
+        "evaluations": {
+            evaluator_name(evaluation.evaluator): _outcome(evaluation, shown)
+            for evaluation in report.evaluations
+        },
+        "diagnosis": None if report.diagnosis is None else report.diagnosis.value,
+        "risk": None if assessment is None else assessment.risk,
+        "sentences": [shown.sentence(sentence) for sentence in sentences],
+    }
+
+
+def _policy(context: ExportContext) -> ContentPolicy:
+    return ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
 
 
 def _outcome(evaluation: Evaluation, shown: ContentPolicy) -> dict[str, Any]:
@@ -146,10 +134,8 @@ class JsonLines(Exporter):
                 wherever the application goes later.
         """
         path = os.path.expanduser(path)  # noqa: PTH111 - a user's who is unknown stays
-        with contextlib.suppress(OSError):  # the current folder has been removed
-            path = os.path.abspath(path)  # noqa: PTH100 - as above
         self.path = Path(path).absolute()  # the application may go to another folder
-        self.arguments = {"path": path}
+        self.arguments = {"path": str(self.path)}
         """With these a worker makes another like it."""
         self._context = ExportContext()
         self._torn = False
@@ -166,25 +152,20 @@ class JsonLines(Exporter):
     def feedback(self, joined: JoinedFeedback) -> None:
         """Append what a person said, under the answer's id."""
         context, feedback = self._context, joined.feedback
-        shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
-        shown_feedback = {"kind": feedback.kind, "score": feedback.score, "label": feedback.label}
+        shown = _policy(context)
+        told = {"kind": feedback.kind, "score": feedback.score, "label": feedback.label}
         if feedback.comment and shown.shows:
-            shown_feedback["comment"] = shown.text(feedback.comment)
-        line: dict[str, Any] = {
-            "time": iso_time(int(feedback.at_s * 1e9)),
-            "id": feedback.interaction_id,
-        }
-        if context.service:
-            line["service"] = context.service
-        self._append(line | {"feedback": shown_feedback})
+            told["comment"] = shown.text(feedback.comment)
+        line = {"time": iso_time(int(feedback.at_s * 1e9)), "id": feedback.interaction_id}
+        service = {"service": context.service} if context.service else {}
+        self._append(line | service | {"feedback": told})
 
     def _append(self, line: dict[str, Any]) -> None:
-        context = self._context
         try:
             self._write(encoded(line))
         except OSError as error:
-            if context.lost is not None:
-                context.lost("jsonl_failed", 1)
+            if self._context.lost is not None:
+                self._context.lost("jsonl_failed", 1)
             record_problem(
                 "export",
                 f"jsonl {self.path} cannot be written ({reason(error)}): reports are lost until "

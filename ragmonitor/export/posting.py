@@ -23,7 +23,7 @@ from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import ExportContext, Exporter
 
 if TYPE_CHECKING:
-    from urllib3 import BaseHTTPResponse, PoolManager, Retry
+    from urllib3 import BaseHTTPResponse, PoolManager
 
 CONNECT_S = 5.0
 REPLY_S = 10.0
@@ -105,7 +105,18 @@ class Server:
                     timeout=urllib3.Timeout(
                         connect=min(CONNECT_S, timeout_s), read=min(reply_s, timeout_s)
                     ),
-                    retries=_retries(RETRIES if timeout_s == math.inf else 0),
+                    # urllib3's own way, heeding a server that asks for a pause.
+                    retries=urllib3.Retry(
+                        total=RETRIES if timeout_s == math.inf else 0,
+                        redirect=0,
+                        allowed_methods=None,
+                        status_forcelist=_TRY_AGAIN,
+                        backoff_factor=FIRST_PAUSE_S,
+                        backoff_jitter=FIRST_PAUSE_S,
+                        backoff_max=MAX_PAUSE_S,
+                        retry_after_max=MAX_RETRY_AFTER_S,
+                        raise_on_status=False,
+                    ),
                     redirect=False,
                 )
         except ValueError as error:  # whose message may quote a key
@@ -122,24 +133,25 @@ class Server:
         return reply
 
     def _check(self, reply: BaseHTTPResponse, url: str) -> None:
-        status = reply.status
-        answer = f"{self.name} at {shown(url)} answers {status}"
-        if 200 <= status < 300:
-            if reply.headers.get("Content-Type", "").lower().startswith("text/html"):
-                # Of another program, or of whoever asks people to log in: nothing was taken.
-                raise DeliveryError(f"{answer} with a web page; is it {self.name}'s own address?")
+        status, kind = reply.status, reply.headers.get("Content-Type", "").lower()
+        if 200 <= status < 300 and not kind.startswith("text/html"):
             return
-        if status in _TRY_AGAIN:
-            raise DeliveryError(answer, why="failed")
-        if status in _KEY_REFUSED:
-            raise DeliveryError(f"{answer}; check {self._key_setting}")
-        if 300 <= status < 400:
+        if status < 300:  # of another program, or of whoever asks people to log in
+            problem = f" with a web page; is it {self.name}'s own address?"
+        elif status < 400:
             location = shown(reply.headers.get("Location", "")) or "elsewhere"
-            raise DeliveryError(f"{answer}: it has moved to {location}")
-        text = reply.data.decode("utf-8", "replace")
-        for part in " ".join(self._headers.values()).split():
-            text = text.replace(part, HIDDEN)
-        raise DeliveryError(f"{answer}: {text[:REPLY_SHOWN]}")
+            problem = f": it has moved to {location}"
+        elif status in _TRY_AGAIN:
+            problem = ""
+        elif status in _KEY_REFUSED:
+            problem = f"; check {self._key_setting}"
+        else:
+            text = reply.data.decode("utf-8", "replace")
+            for part in " ".join(self._headers.values()).split():
+                text = text.replace(part, HIDDEN)
+            problem = f": {text[:REPLY_SHOWN]}"
+        why = "failed" if status in _TRY_AGAIN else "refused"
+        raise DeliveryError(f"{self.name} at {shown(url)} answers {status}{problem}", why=why)
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
@@ -150,23 +162,6 @@ class Server:
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connection."""
         self._pool = None
-
-
-def _retries(total: int) -> Retry:
-    """Return when to try again: urllib3's own way, heeding a server that asks for a pause."""
-    from urllib3 import Retry
-
-    return Retry(
-        total=total,
-        redirect=0,
-        allowed_methods=None,
-        status_forcelist=_TRY_AGAIN,
-        backoff_factor=FIRST_PAUSE_S,
-        backoff_jitter=FIRST_PAUSE_S,
-        backoff_max=MAX_PAUSE_S,
-        retry_after_max=MAX_RETRY_AFTER_S,
-        raise_on_status=False,
-    )
 
 
 class PostingExporter(Exporter):

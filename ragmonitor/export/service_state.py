@@ -92,11 +92,8 @@ def service_state(scraped: Iterable[Metric], snapshot: Snapshot, service: str) -
         snapshot: Of this process.
         service: Series of others are left out.
     """
-    return {
+    return statistics(snapshot) | {
         "service": service,
-        "numbers": means(snapshot),
-        "alarms": [alarm_record(state) for state in snapshot.alarms],
-        "threshold_days": threshold_days(snapshot),
         "records": dict(snapshot.records),
         "series": [
             {"name": sample.name, "labels": dict(sample.labels), "value": sample.value}
@@ -109,31 +106,64 @@ def service_state(scraped: Iterable[Metric], snapshot: Snapshot, service: str) -
     }
 
 
-def means(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Return each known mean with its interval and what it rests on; those of parts, too."""
-    return [
-        asdict(each.key)
-        | {
-            "window": each.window,
-            "scored": round(each.judged),
-            "mean": round(each.estimate.mean, 5),
-            "lower": round(each.estimate.lower, 5),
-            "upper": round(each.estimate.upper, 5),
-            "effective_n": round(each.estimate.effective_n, 1),
-            "coverage": round(each.estimate.coverage, 5),
-        }
-        for each in snapshot.means
-        if each.estimate is not None
-    ]
+def page_state(snapshot: Snapshot, *, judge: str | None) -> dict[str, Any]:
+    """Return what the page shows of the statistics, ready for JSON.
+
+    Args:
+        snapshot: The statistics of now.
+        judge: The judge of a sample; None: there is none.
+    """
+    shown = statistics(snapshot)
+    series = {(name, labels): value for group in states(snapshot) for name, labels, value in group}
+    return shown | {
+        "numbers": [each for each in shown["numbers"] if not each["dimension"]],
+        "cause": None if snapshot.cause is None else asdict(snapshot.cause),
+        "marks": snapshot.records.get("events", ()),
+        "views": list(snapshot.views),
+        "sampling": {
+            "per_second": series.get((names.ARRIVALS, ())),
+            "rate": series.get((names.SAMPLING_RATE, (judge,))),
+            "asked": series.get((names.MAX_SAMPLING_RATE, (judge,))),
+            "missing": series.get((names.MISSING_RATIO, (judge,))),
+        },
+        "budget": [
+            {"unit": labels[0], "per": labels[1], "limit": limit}
+            for (name, labels), limit in series.items()
+            if name == names.BUDGET_LIMIT
+        ],
+    }
 
 
-def alarm_record(state: AlarmState) -> dict[str, Any]:
-    """Return where the evidence of one signal stands."""
-    record = asdict(state)
-    return record | {"evidence_days": record.pop("evidence_s") / DAY_S}
+def statistics(snapshot: Snapshot) -> dict[str, Any]:
+    """Return each known mean with its interval and what it rests on, and where evidence stands.
 
-
-def threshold_days(snapshot: Snapshot) -> float | None:
-    """Return the evidence at which alarms are raised; None: there are no alarms."""
+    Evidence is in days, and in shares of the threshold, at which an alarm is raised; without a
+    threshold there are no alarms.
+    """
     gauges = (each for each in snapshot.gauges if each.name == names.ALARM_THRESHOLD_SECONDS)
-    return next((gauge.value / DAY_S for gauge in gauges), None)
+    threshold_s = next((gauge.value for gauge in gauges), None)
+    return {
+        "numbers": [
+            asdict(each.key)
+            | {
+                "window": each.window,
+                "scored": round(each.judged),
+                "mean": round(each.estimate.mean, 5),
+                "lower": round(each.estimate.lower, 5),
+                "upper": round(each.estimate.upper, 5),
+                "effective_n": round(each.estimate.effective_n, 1),
+                "coverage": round(each.estimate.coverage, 5),
+            }
+            for each in snapshot.means
+            if each.estimate is not None
+        ],
+        "alarms": [
+            asdict(each)
+            | {
+                "evidence_days": each.evidence_s / DAY_S,
+                "evidence": each.evidence_s / threshold_s if threshold_s else 0.0,
+            }
+            for each in snapshot.alarms
+        ],
+        "threshold_days": threshold_s and threshold_s / DAY_S,
+    }

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ragmonitor.export.server import Reply, json_reply
-from ragmonitor.export.view.page import SAFE_HEADERS
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.rendering import Links, as_markdown, headline
 
@@ -45,12 +44,12 @@ class IncidentPages:
         """
         if name == "incidents.json":
             records = [each.model_dump(mode="json") for each in self._journal.recent()]
-            return json_reply({"incidents": records}, headers=SAFE_HEADERS)
+            return json_reply({"incidents": records})
         folder, _, id_ = name.partition("/")
         stem, _, suffix = id_.partition(".")
         incident = self._journal.find(stem) if folder == "incidents" else None
         if incident is not None and suffix == "json":
-            return json_reply(incident.model_dump(mode="json"), headers=SAFE_HEADERS)
+            return json_reply(incident.model_dump(mode="json"))
         if incident is None or suffix != "md":
             return None
         text = as_markdown(incident, "zh" if query.get("lang") == "zh" else "en", self._links)
@@ -58,5 +57,4 @@ class IncidentPages:
             status=200,
             content_type="text/markdown; charset=utf-8",
             body=text.encode("utf-8", "backslashreplace"),
-            headers=SAFE_HEADERS,
         )

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import ipaddress
 from email.message import Message
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
 from pydantic import SecretStr
@@ -55,10 +54,9 @@ class Access:
         """Take the token; None: there is none."""
         self._token = None if token is None else token.get_secret_value().encode()
         digest = hmac.digest(self._token or b"", _COOKIE_OF, hashlib.sha256).hex()
-        # Cookies are shared by the ports of a host: two applications need two names.
-        self._cookie_name = f"ragmonitor_view_{digest[:8]}"
-        # Not the token itself: a stolen cookie is no bearer token.
-        self._cookie_value = digest[8:]
+        # Cookies are shared by the ports of a host: two applications need two names. The value is
+        # not the token itself: a stolen cookie is no bearer token.
+        self._pair = f"ragmonitor_view_{digest[:8]}={digest[8:]}"
 
     def refusal(self, headers: Message) -> Reply | None:
         """Return what a request is refused with; None: it is not.
@@ -87,15 +85,11 @@ class Access:
     @property
     def cookie(self) -> str:
         """The `Set-Cookie` header's value for whoever has shown the token."""
-        return f"{self._cookie_name}={self._cookie_value}; Path=/; HttpOnly; SameSite=Strict"
+        return f"{self._pair}; Path=/; HttpOnly; SameSite=Strict"
 
     def _has_cookie(self, header: str) -> bool:
-        try:
-            found = SimpleCookie(header).get(self._cookie_name)
-        except CookieError:  # somebody else's, malformed
-            return False
-        value = b"" if found is None else found.value.encode("utf-8", "replace")
-        return hmac.compare_digest(value, self._cookie_value.encode())
+        given = (each.strip().encode("utf-8", "replace") for each in header.split(";"))
+        return any(hmac.compare_digest(each, self._pair.encode()) for each in given)
 
 
 def _host(header: str) -> str:

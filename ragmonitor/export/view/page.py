@@ -10,14 +10,14 @@ from email.message import Message
 from functools import cache
 from importlib import resources
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from ragmonitor.export.content import package_version
 from ragmonitor.export.server import Reply, json_reply
+from ragmonitor.export.service_state import page_state
 from ragmonitor.export.view.access import NO_TOKEN, Access
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import History
-from ragmonitor.export.view.numbers import shown
 from ragmonitor.records import FAILURES, Report, Snapshot, Unscored
 from ragmonitor.runtime.feedback import JoinedFeedback
 from ragmonitor.runtime.protocols import Clock, Exporter
@@ -38,14 +38,12 @@ _TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
+_POLICY: Final = (
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "object-src 'none'"
+)
 SAFE_HEADERS: Final = (
-    (
-        "Content-Security-Policy",
-        (
-            "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-            "object-src 'none'"
-        ),
-    ),
+    ("Content-Security-Policy", _POLICY),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -98,7 +96,6 @@ class View(Exporter):
             now: Seconds since the epoch.
         """
         self._judge = judge
-        self._content = settings.content.shown
         self._access = Access(settings.server.token)
         self._incidents = incidents
         self._now = now
@@ -106,7 +103,7 @@ class View(Exporter):
             "service": settings.service,
             "service_version": settings.service_version,
             "version": package_version(),
-            "content": self._content,
+            "content": settings.content.shown,
             "judge": judge,
             "builtin": builtin,
         }
@@ -116,8 +113,9 @@ class View(Exporter):
         self._received = self._judged = 0
         self._spent_usd = 0.0
         self._failed = 0
-        self._failure: dict[str, Any] = {}
-        self._answers = Answers(content=self._content, lower_is_better=lower_is_better)
+        self._failed_since_s = self._started_s
+        self._failure: Unscored | None = None
+        self._answers = Answers(content=settings.content.shown, lower_is_better=lower_is_better)
         self._history = History()
         self._snapshot = Snapshot()
 
@@ -137,19 +135,13 @@ class View(Exporter):
 
     def _note_failure(self, report: Report) -> None:
         """Remember why the sampled judge reads nothing; any verdict ends that."""
-        if report.assessment is not None:
-            self._failed, self._failure = 0, {}
-            return
         unscored = next((e for e in report.evaluations if isinstance(e, Unscored)), None)
-        if unscored is None or unscored.cause not in FAILURES:
-            return
-        self._failed += 1
-        self._failure = {
-            "since_s": self._failure.get("since_s", self._now()),
-            "cause": unscored.cause.value,
-            # A provider's message may quote the prompt.
-            "detail": unscored.detail[:300] if self._content == "all" else "",
-        }
+        if report.assessment is not None:
+            self._failed = 0
+        elif unscored is not None and unscored.cause in FAILURES:
+            self._failed += 1
+            self._failed_since_s = self._now() if self._failed == 1 else self._failed_since_s
+            self._failure = unscored
 
     def feedback(self, joined: JoinedFeedback) -> None:
         """Keep what a person said beside the answer, if that is kept."""
@@ -176,30 +168,31 @@ class View(Exporter):
             target: Path and query, as they came.
             headers: Of the request.
         """
+        reply = self._reply(target, headers)
+        return reply and replace(reply, headers=(*SAFE_HEADERS, *reply.headers))
+
+    def _reply(self, target: str, headers: Message) -> Reply | None:
         try:
             parsed = urlsplit(target)
-            query = parse_qs(parsed.query, max_num_fields=20)
+            query = dict(parse_qsl(parsed.query, max_num_fields=20))
         except ValueError:
-            return Reply(status=400, body=b"this request cannot be read\n", headers=SAFE_HEADERS)
+            return Reply(status=400, body=b"this request cannot be read\n")
         if parsed.path in ("/", PATH[:-1]) or (parsed.path == PATH and "token" in query):
-            return self._enter(parsed.path, query.get("token", [""])[0])
+            return self._enter(parsed.path, query.get("token", ""))
         if not parsed.path.startswith(PATH):
             return None
         refusal = self._access.refusal(headers)
-        if refusal is not None:
-            return _safe(refusal)
-        name = parsed.path.removeprefix(PATH) or "index.html"
-        return self._named(name, {key: values[0] for key, values in query.items()})
+        return refusal or self._named(parsed.path.removeprefix(PATH) or "index.html", query)
 
     def _named(self, name: str, query: Mapping[str, str]) -> Reply | None:
         stem, _, kind = name.rpartition(".")
         if name == "state.json":
-            return _json(self.state(signal=query.get("signal", "")))
+            return json_reply(self.state(signal=query.get("signal", "hallucination")))
         if name == "answers.json":
-            return _json(self.answers(query))
+            return json_reply(self.answers(query))
         view = self._snapshot.views.get(stem) if kind == "json" else None
         if view is not None:
-            return _json(view)
+            return json_reply(view)
         if self._incidents is None or name in _files():
             return _files().get(name)
         id_ = name.removeprefix(INCIDENTS)
@@ -207,44 +200,50 @@ class View(Exporter):
             if self._incidents.reply(f"{name}.md", query) is None:
                 return None
             words = f"&lang={query['lang']}" if query.get("lang") in ("en", "zh") else ""
-            into = f"../#incident={quote(id_)}{words}"
-            return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
+            return _moved(f"../#incident={quote(id_)}{words}")
         return self._incidents.reply(name, query)
 
     def _enter(self, path: str, token: str) -> Reply:
         into = "./" if path == PATH else PATH[1:]  # relative: a proxy may serve us under a prefix
         if not (token and self._access.needs_token):
-            return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
+            return _moved(into)
         if not self._access.is_token(token):
-            return _safe(NO_TOKEN)
+            return NO_TOKEN
         return Reply(
             status=200,
-            content_type="text/html; charset=utf-8",
+            content_type=_TYPES["html"],
             body=_LET_IN.format(path=into).encode(),
-            headers=(("Set-Cookie", self._access.cookie), *SAFE_HEADERS),
+            headers=(("Set-Cookie", self._access.cookie),),
         )
 
-    def state(self, *, signal: str = "") -> dict[str, Any]:
+    def state(self, *, signal: str = "hallucination") -> dict[str, Any]:
         """Return the current state, for JSON, with the chart of a signal."""
-        signal, numbers = signal or "hallucination", shown(self._snapshot, judge=self._judge)
-        judges = {each["judge"] for each in numbers["numbers"] if each["signal"] == signal}
+        numbers = page_state(self._snapshot, judge=self._judge)
+        judges = [each["judge"] for each in numbers["numbers"] if each["signal"] == signal]
         preferred = (self._judge, self._constant["builtin"], *judges)
         judge = next((each for each in preferred if each in judges), "")
         with self._lock:
-            chart = self._history.chart(signal, judge)
             state: dict[str, Any] = {
                 "started_s": self._started_s,
                 "received": self._received,
                 "judged": self._judged,
                 "spent_usd": self._spent_usd,
-                "mute": self._failure if self._failed >= MUTE_FROM else None,
+                "mute": self._mute(),
                 "now_s": self._now(),
+                "chart": {"signal": signal, "judge": judge, **self._history.chart(signal, judge)},
             }
             worst = [kept for kept in self._answers.found()[:WORST] if kept.rank[0]]
         state["worst"] = [self._answers.entry(each) for each in worst]
-        state["chart"] = {"signal": signal, "judge": judge, **chart}
         state["incidents"] = [] if self._incidents is None else self._incidents.brief()
         return self._constant | numbers | state
+
+    def _mute(self) -> dict[str, Any] | None:
+        if self._failure is None or self._failed < MUTE_FROM:
+            return None
+        # A provider's message may quote the prompt.
+        detail = self._failure.detail[:300] if self._constant["content"] == "all" else ""
+        cause = self._failure.cause.value
+        return {"since_s": self._failed_since_s, "cause": cause, "detail": detail}
 
     def answers(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answers that fit, for JSON.
@@ -264,25 +263,23 @@ class View(Exporter):
                 found = [each for each in found if each.report.interaction.id == query["id"]]
             kept = len(self._answers)
         entries = [self._answers.entry(each) for each in found[:most]]
-        traces = {"trace_url": self._trace_url}
-        return {"kept": kept, "found": len(found), "answers": entries} | traces
+        return {
+            "kept": kept,
+            "found": len(found),
+            "answers": entries,
+            "trace_url": self._trace_url,
+        }
 
 
-def _json(value: Any) -> Reply:
-    return json_reply(value, headers=SAFE_HEADERS)
-
-
-def _safe(reply: Reply) -> Reply:
-    return replace(reply, headers=(*SAFE_HEADERS, *reply.headers))
+def _moved(into: str) -> Reply:
+    return Reply(status=302, headers=(("Location", into),))
 
 
 @cache
 def _files() -> Mapping[str, Reply]:
     """Return the page's own files by name."""
     return {
-        each.name: Reply(
-            status=200, content_type=kind, body=each.read_bytes(), headers=SAFE_HEADERS
-        )
+        each.name: Reply(status=200, content_type=kind, body=each.read_bytes())
         for each in resources.files("ragmonitor.export.view").joinpath("files").iterdir()
         if (kind := _TYPES.get(each.name.rpartition(".")[2]))
     }

@@ -119,7 +119,7 @@ function facts() {
   return [
     received,
     isShort ? "" : speed,
-    t("judgedCount", { n: count(state.judged), judge: state.judge }),
+    t("scoredCount", { n: count(state.judged), judge: state.judge }),
     isShort ? t("bears", { rate: percent(rate), speed, asked: percent(asked ?? 1) }) : sample,
     missing ? t("missing", { share: percent(missing) }) : "",
     t("spent", { usd: dollars(state.spent_usd) }),
@@ -239,7 +239,7 @@ async function show() {
   const { tab, value } = place();
   for (const each of document.querySelectorAll(".tab")) each.hidden = each.id !== tab;
   for (const each of byId("tabs").children) each.setAttribute("aria-current", each.hash === `#${tab}` ? "page" : "false");
-  byId("live").className = `live ${trouble ? "bad" : "good"}`;
+  byId("live").className = `live quiet ${trouble ? "bad" : "good"}`;
   const time = state ? clock(state.now_s, true) : "–";
   say(byId("live"), t(trouble || (state ? "live" : "waiting"), { time }));
   if (!state) return;

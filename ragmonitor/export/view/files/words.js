@@ -9,8 +9,7 @@ const SIGNALS = {
   answer_correctness: ["Answer correctness", "回答正确性"], factual_correctness: ["Factual correctness", "事实正确性"],
   noise_sensitivity: ["Noise sensitivity", "噪声敏感度"], language_match: ["Language match", "语言一致性"],
   wrong_refusal: ["Wrong refusal", "错误拒答"], empty_retrieval: ["Empty retrieval", "空检索"],
-  version_worse: ["Version got worse", "版本变差"],
-  weak_retrieval: ["Weak retrieval", "弱检索"],
+  weak_retrieval: ["Weak retrieval", "弱检索"], version_worse: ["Version got worse", "版本变差"],
   anchors: ["Reference answers", "参考样例"],
   refusal_correctness: ["Refusal correctness", "拒答正确性"], availability: ["Availability", "可用性"],
 };
@@ -20,29 +19,26 @@ const DIAGNOSES = {
   wrong_refusal: ["Wrong refusal", "错误拒答"], refusal: ["Refusal", "拒答"], unknown: ["Unknown", "未知"],
 };
 const CAUSES = {
-  scored: ["Scored", "已评分"], refusal: ["Refusal", "拒答"], no_claims: ["Claims nothing", "无论断"], no_context: ["No context", "无上下文"],
+  refusal: ["Refusal", "拒答"], no_claims: ["Claims nothing", "无论断"], no_context: ["No context", "无上下文"],
   no_query: ["No question", "无问题"], no_answer: ["No answer", "无回答"], no_reference: ["No reference answer", "无参考回答"], no_citations: ["No citations", "无引用"],
   not_asked: ["Not asked", "未询问"], application_error: ["Application error", "应用出错"], partial: ["Cut short", "中途结束"],
   capture_incomplete: ["Capture incomplete", "采集不完整"], not_sampled: ["Not sampled", "未抽中"], over_budget: ["Over budget", "超出预算"],
   judge_busy: ["Judge busy", "评审繁忙"], judge_down: ["Judge down", "评审不可用"], evidence_too_long: ["Evidence too long", "证据过长"],
-  too_long: ["Texts too long", "文本过长"],
-  queue_full: ["Queue full", "队列已满"], judge_timeout: ["Judge timed out", "评审超时"], judge_error: ["Judge failed", "评审失败"],
-  judge_refused: ["Judge refused", "评审拒绝"],
+  too_long: ["Texts too long", "文本过长"], queue_full: ["Queue full", "队列已满"], judge_timeout: ["Judge timed out", "评审超时"],
+  judge_error: ["Judge failed", "评审失败"], judge_refused: ["Judge refused", "评审拒绝"],
   unreadable: ["Unreadable reply", "回复无法解析"], evaluator_error: ["Evaluator failed", "评估器出错"], shutdown: ["Shutdown", "已关闭"],
 };
 const REASONS = {
   content: ["content", "内容"], number: ["number", "数字"], unit: ["unit", "单位"], date: ["date", "日期"], negation: ["negation", "否定"], name: ["name", "名称"], role: ["role", "角色"], field: ["field", "字段"],
 };
-const VERDICTS = {
-  supported: ["supported", "有依据"], absent: ["not found in the chunks", "检索内容中没有"], contradicted: ["contradicts a chunk", "与检索内容矛盾"], no_claim: ["no claim", "无论断"],
-};
-const STATUSES = { ok: ["OK", "正常"], error: ["Error", "出错"], partial: ["Partial", "不完整"], cancelled: ["Cancelled", "已取消"] };
+const VERDICTS = { absent: ["not found in the chunks", "检索内容中没有"], contradicted: ["contradicts a chunk", "与检索内容矛盾"] };
+const STATUSES = { error: ["Error", "出错"], partial: ["Partial", "不完整"], cancelled: ["Cancelled", "已取消"] };
 const BASES = { judged: ["Scored by the LLM judge", "由大模型评审评分"], builtin: ["Scored by the built-in judge", "由内置评审评分"], unscored: ["Not scored", "未评分"] };
 const UNITS = { tokens: ["tokens", "Token"], calls: ["calls", "次调用"] };
 const PERS = { day: ["day", "天"], hour: ["hour", "小时"] };
 const PEOPLE = { good: ["found good by a person", "用户好评"], bad: ["found bad by a person", "用户差评"], neither: ["commented by a person", "用户留言"] };
 const NAMED = {
-  document: ["the document", "文档"], slice: ["the answers with", "分片"], version: ["the version", "版本"], event: ["the event", "事件"], judge: ["the judge itself", "评审本身"],
+  document: ["the document", "文档"], slice: ["the answers with", "分片"], version: ["the version", "版本"], event: ["the event", "事件"],
 };
 const MARKS = { deployment: ["deployment", "发布"], judge_change: ["judge change", "评审变更"], event: ["event", "事件"] };
 
@@ -101,7 +97,6 @@ const TEXTS = {
   overNoAlarm: ["Beyond the limit, but the evidence is not enough for an alarm.", "已超限，但证据不足以告警。"],
   received: ["{n} answers received", "收到 {n} 条回答"],
   speed: ["{rate} answers/s", "每秒 {rate} 条"],
-  judgedCount: ["{n} scored by {judge}", "{judge} 已评分 {n} 条"],
   onlyBuiltin: ["no LLM judge is configured: every score is the built-in judge's", "未配置大模型评审：所有分数来自内置评审"],
   samples: ["a sample of {rate}", "抽样 {rate}"],
   bears: ["the budget permits {rate} at {speed}; asked: {asked}", "按{speed}，预算只够评审 {rate}；要求 {asked}"],
