@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from email.message import Message
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -20,7 +19,6 @@ from ragmonitor.runtime.guard import logger
 METRICS: Final = "/metrics"
 STATE: Final = "/metrics.json"
 """The path of the numbers as JSON; on loopback only under a name of loopback."""
-_MALFORMED: Final = Reply(status=400, body=b"this request cannot be read\n")
 _NOT_FOUND: Final = Reply(status=404, body=b"there is no such page\n")
 _THIS_MACHINE: Final = Access()
 """Keeps out a website whose name is made to point here (DNS rebinding), as from the page."""
@@ -110,11 +108,7 @@ class Endpoint:
             server.abandon()
 
     def _answer(self, target: str, headers: Message) -> Reply:
-        try:
-            parsed = urlsplit(target)
-        except ValueError:
-            return _MALFORMED
-        path = parsed.path.rstrip("/")
+        path = target.partition("?")[0].rstrip("/")
         if path == STATE:
             refusal = _THIS_MACHINE.refusal(headers) if is_loopback(self._host) else None
             return refusal or json_reply({"services": [self._state()]})

@@ -102,10 +102,9 @@ function said(answer) {
 
 /** What is wrong, sentence by sentence. */
 function findings(answer) {
-  const items = (answer.verdicts ?? answer.answer.filter((piece) => piece.verdict)).map((each, at) => (
-    ["absent", "contradicted"].includes(each.verdict)
-      ? element("li", { class: each.verdict }, t("sentence", { n: at + 1 }), " ", element("b", {}, why(each))) : null
-  )).filter(Boolean);
+  const all = answer.verdicts ?? answer.answer.filter((piece) => piece.verdict);
+  const item = (each, at) => element("li", { class: each.verdict }, t("sentence", { n: at + 1 }), " ", element("b", {}, why(each)));
+  const items = all.map((each, at) => (["absent", "contradicted"].includes(each.verdict) ? item(each, at) : null)).filter(Boolean);
   return items.length ? element("ul", { class: "findings" }, items) : null;
 }
 

@@ -50,11 +50,9 @@ export const tag = (text, kind = "") => element("span", { class: `tag ${kind}` }
 
 // --- times ---------------------------------------------------------------------------------------
 
-export function clock(seconds, exact = false) {
-  const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  if (exact) options.second = "2-digit";
-  return new Intl.DateTimeFormat(language(), options).format(seconds * 1000);
-}
+const written = (seconds, options) => new Intl.DateTimeFormat(language(), options).format(seconds * 1000);
+
+export const clock = (seconds, more = {}) => written(seconds, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...more });
 
 /** The zone that times are shown in, as "UTC+1". */
 export function zone() {
@@ -64,10 +62,8 @@ export function zone() {
 
 /** A time, with its date if that is not today's. */
 export function moment(seconds) {
-  const day = new Date(seconds * 1000);
-  if (day.toDateString() === new Date().toDateString()) return clock(seconds);
-  const date = new Intl.DateTimeFormat(language(), { month: "short", day: "numeric" }).format(day);
-  return `${date} ${clock(seconds)}`;
+  const isToday = new Date(seconds * 1000).toDateString() === new Date().toDateString();
+  return isToday ? clock(seconds) : `${written(seconds, { month: "short", day: "numeric" })} ${clock(seconds)}`;
 }
 
 export function span(seconds) {

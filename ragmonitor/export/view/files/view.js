@@ -10,7 +10,7 @@ const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const FIRST = ["hallucination", "faithfulness", "answer_relevancy", "refusal"];
 const RISING_FROM = 1 / 600;
 const DAY_S = 86400;
-let state = null, trouble = "", chosen = "hallucination";
+let state = null, trouble = "", chosen = "hallucination", waiting = null;
 
 const estimate = (signal, judge, window) => state.numbers.find((n) => n.signal === signal && n.judge === judge && n.window === window);
 const judgeOf = (signal) => [state.judge, state.builtin, "none"].find((judge) => estimate(signal, judge, "1h")) ?? state.judge ?? state.builtin;
@@ -99,7 +99,7 @@ function card(signal) {
     element("span", { class: `value${isOver ? " over" : ""}` }, number(found.mean, signal)),
     quiet([range(found), t("lastHour"), whose].join(" · ")),
     quiet(objective === null ? "" : t("limit", { bound: bound(alarm) })),
-    element("span", { class: "why" }, why));
+    element("span", { class: "why quiet" }, why));
 }
 
 function signals() {
@@ -240,7 +240,7 @@ async function show() {
   for (const each of document.querySelectorAll(".tab")) each.hidden = each.id !== tab;
   for (const each of byId("tabs").children) each.setAttribute("aria-current", each.hash === `#${tab}` ? "page" : "false");
   byId("live").className = `live quiet ${trouble ? "bad" : "good"}`;
-  const time = state ? clock(state.now_s, true) : "–";
+  const time = state ? clock(state.now_s, { second: "2-digit" }) : "–";
   say(byId("live"), t(trouble || (state ? "live" : "waiting"), { time }));
   if (!state) return;
   say(byId("service"), state.service);
@@ -252,8 +252,6 @@ async function show() {
   if (tab === "overview") showOverview();
   else renew(byId(tab), await TABS[tab](value));
 }
-
-let waiting = null;
 
 /** Ask, and show; the answers too where they are what is wanted. */
 async function poll(wantsAnswers = false) {
