@@ -167,7 +167,8 @@ def _goes_on(text: str, block: int, last: int, start: int) -> bool:
     """Return whether a line goes on with the one before it: it was wrapped in mid-sentence."""
     before = text[max(block, last - _NEIGHBOURHOOD) : last].rstrip()[-1:]
     behind = text[start : start + _NEIGHBOURHOOD].lstrip()
-    if text[last:start] not in {"\n", "\r\n", "\r"} or not before or _MARKER.match(behind):
+    is_next = text[last:start] in {"\n", "\r\n", "\r"}
+    if not (is_next and before and behind) or _MARKER.match(behind):
         return False
     is_wrapped = behind[:1].islower() and last - block >= _WRAPPED_FROM
     return before in ",，、" or (is_wrapped and before not in ".!?。！？；…:：;｡．”」』|")

@@ -9,12 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragmonitor.judges.builtin.speech_act_phrases import (
-    CHINESE_SOURCES,
-    SOURCES,
-    TELLS,
-    any_of,
-)
+from ragmonitor.judges.builtin.speech_act_phrases import CHINESE_SOURCES, SOURCES, TELLS, any_of
+from ragmonitor.judges.builtin.word_lists import words
 from ragmonitor.judges.sentences import marker_end
 from ragmonitor.runtime.patterns import lazy_pattern
 
@@ -49,12 +45,9 @@ _CHINESE_NUMBERED: Final = (
     rf"(?:[、，,和与及]{{1,2}}{CHINESE_SOURCES}?[ \t]?{_CHINESE_NUMBER}){{0,6}}"
 )
 _THE_SOURCES: Final = (
-    any_of(
-        _NUMBERED,
-        "(?:(?:the|this|these|your|all|above|given|provided|retrieved|supplied|available|relevant"
-        f") ){{1,3}}(?:{SOURCES}|{_NUMBERED})",
-    )
-    + r"(?: (?:you )?(?:provided|given|above|below|supplied|retrieved)\b)?"
+    rf"(?:{_NUMBERED}|(?:(?:the|this|these|your|all|above|given|provided|retrieved|supplied"
+    rf"|available|relevant) ){{1,3}}(?:{SOURCES}|{_NUMBERED}))"
+    r"(?: (?:you )?(?:provided|given|above|below|supplied|retrieved)\b)?"
 )
 _BRACKETED: Final = lazy_pattern(
     any_of(
@@ -84,12 +77,11 @@ _ATTRIBUTED: Final = lazy_pattern(
     )
 )
 """Attributions: the source before the claim, or behind it; or nothing else."""
-_SIGNS: Final = (
-    *("passage", "doc", "source", "chunk", "context", "excerpt", "snippet", "text", "article"),
-    *("result", "information", "material", "knowledge", "citation", "reference", "page", "section"),
-    *("chapter", "paragraph", "§", "http", "_id", ".pdf", ".md", ".txt", ".htm", ".csv", ".xls"),
-    *(".ppt", ".json", ".y", "《", "p.", "ch.", "sec."),
-)
+_SIGNS: Final = words("""
+    passage doc source chunk excerpt snippet text article result information material page section
+    knowledge citation reference chapter paragraph § http _id .pdf .md .txt .htm .csv .xls .ppt
+    .json .y 《 p. ch. sec.
+""")
 """Texts of which every attribution holds one: to look for them is quicker."""
 _CHINESE_ATTRIBUTED: Final = lazy_pattern(
     any_of(
