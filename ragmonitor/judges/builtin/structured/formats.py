@@ -81,7 +81,10 @@ def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, 
     if keys or not items or not all(isinstance(each, dict) for each in items):
         return
     for column in items[0]:
-        values = {each.get(column) for each in items if isinstance(each.get(column), str)}
+        # Only as far as items have it: all columns times all items would be quadratic.
+        if not all(isinstance(each.get(column), str) for each in items):
+            continue
+        values = {each[column] for each in items}
         if len(values) == len(items) and not any(map(_NUMBERED.match, values)):
             yield column[:MAX_KEY], Count(len(items))
 
