@@ -274,6 +274,14 @@ async def test_retry_after_is_heeded_after_a_whole_chain_failed(server, judges):
     assert found.judge.name == "openai/judge"
 
 
+async def test_the_expected_calls_cover_those_of_a_chain(server, judges):
+    """A chain that fails as a whole, each time that it is tried, takes the most."""
+    server.always(lambda _: refused(500))
+    judge = judges(fallbacks={"openai/second": server.api_base}, budget_unit="calls")
+    spent = (await failure(judge)).usage.calls
+    assert judge.expected_cost(WARRANTY) >= spent == len(server.chats) == 6
+
+
 class Redirecting(BaseHTTPRequestHandler):
     """Sends whoever asks elsewhere, by whatever protocol; itself, elsewhere, it tells."""
 
