@@ -92,12 +92,13 @@ class KeptReplies:
         self._take(line)
         if self.path is None:
             return
-        text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
+        # What a model may write and no file of JSON holds: halves of a character, and infinity.
+        text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False).encode("utf-8", "replace")
         path, opener = self.path, owners_alone
         with file_errors(path), open(path, "ab", buffering=0, opener=opener) as file:
             if self._torn_bytes:
                 file.truncate(file.tell() - self._torn_bytes)
-            file.write(f"{text}\n".encode("utf-8", "replace"))
+            file.write(msgspec.json.encode(json.loads(text)) + b"\n")
         self._torn_bytes = 0
 
 
@@ -201,7 +202,7 @@ class KeepingAsker:
             return reply
         before = self._asker.usage
         try:
-            reply = await self._asker.ask(instructions, fields=fields, shown=shown)
+            reply = dict(await self._asker.ask(instructions, fields=fields, shown=shown))
             return reply
         finally:
             usage = self._asker.usage - before

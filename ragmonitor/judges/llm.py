@@ -215,7 +215,7 @@ class LlmJudge:
         # A reference is read in calls of its own, from the same evidence.
         passes = 2 if references else 1
         if self.budget_unit == "calls":
-            return 2.0 * shares * passes + RETRIES
+            return (2.0 * shares * passes + RETRIES) * (1 + len(self.fallbacks))
         texts = _frame_tokens(interaction) + estimate_tokens(interaction.reference)
         texts += 4 * sentences + _CORRECTION_TOKENS
         inputs = 2 * passes * (shares * texts + _evidence_tokens(interaction))

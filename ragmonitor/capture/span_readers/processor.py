@@ -246,7 +246,7 @@ class InteractionSpanProcessor(SpanProcessor):
         still_open: list[SpanRecord] = []
         for held in [*trace.spans.copy().values()]:
             if held.is_open:
-                still_open.append(span_record(held.span))
+                still_open.append(span_record(held.span, is_open=True))
                 continue
             held.record = record = held.record or span_record(held.span)
             ended.append(record)

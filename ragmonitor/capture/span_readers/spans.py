@@ -126,13 +126,18 @@ def numbered(attributes: Mapping[str, Any], prefix: str, infix: str = ".") -> li
     return [fields[number] for number in sorted(fields)]
 
 
-def span_record(span: ReadableSpan) -> SpanRecord:
+def span_record(span: ReadableSpan, *, is_open: bool = False) -> SpanRecord:
     """Return an SDK's span in our form.
 
-    Also one that is open still: what it says by now is read, and its end is 0.
+    Args:
+        span: One that has ended, or never will: what it says by now is read, and its end is 0.
+        is_open: The application may write to it at this moment: its texts are not read.
     """
     context, parent, scope = span.context, span.parent, span.instrumentation_scope
-    contents = [(each.name, each.attributes or {}) for each in span.events]
+    attributes: Mapping[str, Any] = span.attributes or {}
+    if not is_open:
+        contents = [(each.name, each.attributes or {}) for each in span.events]
+        attributes = with_contents(dict(attributes), contents)
     # No public way leads to it. A version without it costs the notice that texts were cut.
     most = getattr(getattr(span, "_attributes", None), "max_value_len", None) or sys.maxsize
     is_local = parent is not None and not parent.is_remote
@@ -143,7 +148,7 @@ def span_record(span: ReadableSpan) -> SpanRecord:
         parent=parent,
         name=span.name,
         scope="" if scope is None else scope.name,
-        attributes=with_contents(dict(span.attributes or {}), contents),
+        attributes=attributes,
         started_ns=span.start_time or 0,
         ended_ns=span.end_time or 0,
         has_failed=span.status.status_code is StatusCode.ERROR,

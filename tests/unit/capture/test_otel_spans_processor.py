@@ -52,6 +52,18 @@ def test_a_tree_with_an_open_span_below_waits_for_it(told):
     assert (found.answer, found.status) == ("At last.", "ok")
 
 
+def test_a_span_that_is_open_is_not_read(told):
+    """The application writes to it at that moment: a fault would cost the whole trace."""
+    root = told.root()
+    told.retrieve(root)
+    told.ask(root)
+    events, root._events = root._events, None
+    assert told.after(2) == []
+    root._events = events
+    root.end()
+    assert [len(each.chunks) for each in told.after(2)] == [1]
+
+
 def test_what_begins_after_the_roots_end_is_waited_for(told):
     """Within the quiet period."""
     root = told.root()
@@ -223,10 +235,10 @@ def test_a_root_that_ends_while_its_trace_is_read_loses_nothing(told, monkeypatc
     told.retrieve(root)
     told.ask(root)
 
-    def reads(span):
+    def reads(span, **how):
         if root.is_recording():
             root.end()
-        return span_record(span)
+        return span_record(span, **how)
 
     monkeypatch.setattr("ragmonitor.capture.span_readers.processor.span_record", reads)
     assert told.after(2) == []

@@ -37,6 +37,14 @@ async def test_a_reference_that_was_not_read_is_read_again():
     assert len(scripted.asked) == 2
 
 
+def test_a_file_holds_whatever_a_model_writes(tmp_path):
+    """A reply that no JSON can hold does not make those beside it unreadable."""
+    path = tmp_path / "replies"
+    said = {"half": "a\ud800", "score": float("inf")}
+    KeptReplies(path).add("key", said, JudgeUsage(calls=1), question="\udfff?")
+    assert KeptReplies(path).get("key") == {"half": "a?", "score": None}
+
+
 def test_the_oldest_leave():
     """Memory does not grow with the answers."""
     replies = KeptReplies()

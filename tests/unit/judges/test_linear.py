@@ -1,5 +1,6 @@
 """The built-in judge's work grows in proportion to the texts, whatever they hold."""
 
+import json
 import time
 from collections.abc import Iterable
 
@@ -118,6 +119,15 @@ def test_many_clauses_of_one_sentence_take_time_in_proportion():
         assess("", chunks, text)
 
     assert grows_at_most(TIMED_LINEAR, read, small, big, least_s=1e-4)
+
+
+def test_columns_that_few_items_have_take_time_in_proportion():
+    """The first item of a list names the columns by which its items may be told apart."""
+    small, big = (
+        json.dumps([dict.fromkeys(map(str, range(size)), "v"), *[{}] * size])
+        for size in (1_000, 4_000)
+    )
+    assert grows_at_most(TIMED_LINEAR, records_of, small, big, least_s=1e-4)
 
 
 def read_words(text: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -273,6 +274,14 @@ async def test_retry_after_is_heeded_after_a_whole_chain_failed(server, judges):
     assert found.judge.name == "openai/judge"
 
 
+async def test_the_expected_calls_cover_those_of_a_chain(server, judges):
+    """A chain that fails as a whole, each time that it is tried, takes the most."""
+    server.always(lambda _: refused(500))
+    judge = judges(fallbacks={"openai/second": server.api_base}, budget_unit="calls")
+    spent = (await failure(judge)).usage.calls
+    assert judge.expected_cost(WARRANTY) >= spent == len(server.chats) == 6
+
+
 class Redirecting(BaseHTTPRequestHandler):
     """Sends whoever asks elsewhere, by whatever protocol; itself, elsewhere, it tells."""
 
@@ -380,6 +389,14 @@ async def test_the_expected_cost_covers_all_calls(server, judges, told):
     for chat in server.chats:
         texts = (chat.system, chat.user)
         assert sum(len(litellm.encoding.encode(text)) for text in texts) < TOKENS_PER_CALL
+
+
+def test_a_reference_of_thoughts_alone_costs_its_calls(judges):
+    """It is asked about, though no sentence of it is left."""
+    judge = judges(budget_unit="calls")
+    references = ("Three years.", "<think>Three.</think>")
+    costs = [judge.expected_cost(replace(WARRANTY, reference=text)) for text in references]
+    assert costs[0] == costs[1]
 
 
 @pytest.mark.parametrize("count", [-(10**9), 10**18, True, "many", None, [1]])

@@ -102,6 +102,7 @@ def test_json_without_its_end_keeps_what_is_inside_what():
         "Paris, Lyon, Nice\nRome, Milan, Turin\nBerlin, Bonn, Mainz",
         '["one sentence.", "another one."]',
         "He said {sic} that [it] was | fine.",
+        "120 of 200; wifi: no; parking: no; city: Austin",
     ],
 )
 def test_prose_stays_prose(prose: str):

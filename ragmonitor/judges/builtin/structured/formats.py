@@ -81,7 +81,10 @@ def _counts(items: Sequence[Any], keys: tuple[str, ...]) -> Iterator[tuple[str, 
     if keys or not items or not all(isinstance(each, dict) for each in items):
         return
     for column in items[0]:
-        values = {each.get(column) for each in items if isinstance(each.get(column), str)}
+        # Only as far as items have it: all columns times all items would be quadratic.
+        if not all(isinstance(each.get(column), str) for each in items):
+            continue
+        values = {each[column] for each in items}
         if len(values) == len(items) and not any(map(_NUMBERED.match, values)):
             yield column[:MAX_KEY], Count(len(items))
 
@@ -331,6 +334,12 @@ def _objects(lines: Sequence[Pair]) -> Any:
     return objects if len(objects) > 1 else objects[0]
 
 
+def _listed_inline(lines: Sequence[str]) -> tuple[int, Any] | None:
+    """Return what a line says that is several keys and values from its beginning."""
+    found = _listed(_pairs_of(lines[0]))
+    return found if found and found[0] == 0 else None
+
+
 def _pairs_of(line: str) -> list[str]:
     """Return the parts of a line that may be several keys and values: `price: 5 | wifi: no`."""
     is_list = line.count(":") + line.count("：") > 2
@@ -344,7 +353,7 @@ _FORMS: Final[Sequence[_Form]] = (
     ("|", methodcaller("__contains__", "|"), _ruled),
     ("\t", methodcaller("count", "\t"), partial(_separated, "\t")),
     (",", _commas, partial(_separated, ",")),
-    (":：", _pairs_of, lambda lines: _listed(_pairs_of(lines[0]))),
+    (":：", _pairs_of, _listed_inline),
     (":：", lambda line: _pair(line) is not None, _listed),
 )
 """Each form's signs, of which a chunk holds one; what lines of one table share; how it is read."""
