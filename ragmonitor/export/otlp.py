@@ -144,9 +144,9 @@ class OtlpSender:
 def _attributes(field: int, attributes: Mapping[str, Any]) -> bytes:
     """Return attributes, each in the field of that number."""
     pairs = [
-        _pair(field, name, value)
-        if isinstance(value, list) or (isinstance(value, str) and len(value) > _MAX_USUAL)
-        else _usual_pair(field, name, value)
+        _usual_pair(field, name, value)
+        if isinstance(value, int) or (isinstance(value, str) and len(value) <= _MAX_USUAL)
+        else _pair(field, name, value)
         for name, value in attributes.items()
     ]
     return b"".join(pairs)

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -109,7 +110,8 @@ class Asker:
         except BaseException as failure:
             if ends_the_task(failure):
                 raise
-            error = f"exception: {type(failure).__name__}: {failure}"
+            # Its message is anybody's code, and may fail.
+            error = f"exception: {''.join(traceback.format_exception_only(failure))}"
         error = encodable(" ".join(error.split())[:MAX_ERROR_CHARACTERS])
         return interaction_of(golden, reply, seconds=time.monotonic() - began, error=error)
 

@@ -8,6 +8,7 @@ import ssl
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.export.otel_environment import otlp_protocol
+from ragmonitor.export.otlp import OtlpSender
 from ragmonitor.export.span_attributes import MAX_TEXT_BYTES
+from ragmonitor.export.spans import OutgoingSpan
 from ragmonitor.records import (
     Chunk,
     Message,
@@ -31,7 +34,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.settings import Settings
 from tests.support.certificates import make_certificates
-from tests.support.otlp_receiver import otlp_receiver
+from tests.support.otlp_receiver import otlp_receiver, plain
 from tests.support.scoring_server import FakePhoenix, Fault
 from tests.support.scripts import run_python
 from tests.unit.export.examples import (
@@ -280,6 +283,22 @@ def test_spans_that_a_collector_takes_in_part_are_counted(monkeypatch: pytest.Mo
         assert not exporter.flush(5)
         exporter.close()
     assert lost == {"otlp_refused": 2}
+
+
+def test_every_kind_of_attribute_arrives_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after an equal value of another kind or sign under the same name."""
+    given = [-0.0, 0.0, 1, True, 1.0, (1, ["a"]), (True, ["a"]), [], "", "字" * 65, -(2**63), 300]
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        sender = OtlpSender("TRACES", {}, lambda *_: None)
+        for n, value in enumerate(given):
+            of = partial(dict[str, Any], x=value)
+            sender.emit(OutgoingSpan(name=f"{n}", started_ns=1, ended_ns=2, attributes=of), None)
+        assert sender.batches.flush(5)
+        sender.close()
+    arrived = [plain(receiver.spans()[f"{n}"].attributes)["x"] for n in range(len(given))]
+    shown = [[*each] if isinstance(each, tuple) else each for each in given]
+    assert repr(arrived) == repr(shown)
 
 
 def test_what_a_closed_exporter_has_not_sent_is_counted(

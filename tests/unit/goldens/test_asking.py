@@ -115,10 +115,19 @@ def test_an_application_that_ends_the_process_gave_no_answer(error):
     assert put(ask).error.startswith("exception: ")
 
 
+def wordless():
+    class WordlessError(Exception):
+        def __str__(self) -> str:
+            raise TypeError
+
+    raise WordlessError
+
+
 @pytest.mark.parametrize(
     ("ask", "kind"),
     [
         (lambda _: 1 / 0, "exception"),
+        (lambda _: wordless(), "exception"),
         (lambda _: {"text": "x"}, "no_answer"),
         (lambda _: None, "no_answer"),
         (lambda _: (piece for piece in "abc"), "no_answer"),
