@@ -412,6 +412,7 @@ def test_a_descriptor_that_the_application_has_reused_is_not_written_to(tmp_path
         number = line._socket.fileno()
         with (tmp_path / "file").open("wb") as file:
             os.dup2(file.fileno(), number)
+            assert monitor.flush(30)
             for _ in range(3):
                 answer(monitor)
             until("another worker is there", lambda: sender(monitor)._line not in {None, line})
