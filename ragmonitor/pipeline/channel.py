@@ -81,6 +81,9 @@ class Channel:
             self.tell(name, number, *args)
         except ChannelError:
             self.replied(number, None)
+        except BaseException:  # raised again: nobody waits for a reply
+            self.asked.pop(number, None)
+            raise
         return reply
 
     def replied(self, number: int, value: object) -> None:

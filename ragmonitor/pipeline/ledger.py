@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ragmonitor.evaluators import Table, unscored
-from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeRole, Report
+from ragmonitor.records import Cause, Interaction, JudgeIdentity, JudgeRole, Report, Status
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Finished
 from ragmonitor.runtime.queues import Notes
@@ -52,6 +52,7 @@ class Ledger:
             "dropped": meters.dropped,
             "check": meters.checked,
             "captured": meters.interaction,
+            "refused": self._count_refused,
             "unscored": self._count_unscored,
         }
 
@@ -79,6 +80,12 @@ class Ledger:
         for (kind, *labels), n in self._notes.take().items():
             with contained("count"):
                 self._count[kind](*labels, n)
+
+    def _count_refused(self, framework: str, status: Status, cause: str, n: int) -> None:
+        self._meters.interaction(framework, status, n)
+        for role in self._judges:
+            self._count_unscored(role, cause, n)
+        self._meters.dropped(cause, n)
 
     def _count_unscored(self, role: JudgeRole, cause: str, n: int) -> None:
         self._meters.evaluations(unscored(self._entries, self._judges[role], Cause(cause)), n)
@@ -130,7 +137,7 @@ class Account:
         # Popping a key is atomic: of two threads that pay, one does.
         self._owed = dict.fromkeys(() if self._lost_as else ("capture", *judges))
 
-    def captured(self, interaction: Interaction) -> bool:
+    def captured(self, interaction: Interaction | Finished) -> bool:
         """Count it as what it turned out to be; return False if somebody closed the account."""
         if self._pays("capture"):
             self._ledger.note("captured", interaction.framework, interaction.status)
@@ -151,9 +158,9 @@ class Account:
         if cause is not None:
             if self._lost_as is not None:
                 self._ledger.give_up(self._lost_as)
-            if self._pays("capture"):
-                self._ledger.note("captured", *self._named)
-                self._ledger.give_up(cause)
+            if self._pays("capture"):  # whoever counts it knows of whom reports are owed
+                self._ledger.note("refused", *self._named, cause)
+                self._owed.clear()
             for role in ROLES:
                 if self._pays(role):
                     self._ledger.note("unscored", role, cause)

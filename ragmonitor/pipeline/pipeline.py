@@ -335,8 +335,8 @@ class Pipeline(BackHalf):
         try:
             interaction = finished.interaction()
         except BaseException:  # goes on to the caller, where it is counted as our error
-            with contained("count"):
-                self.exports.meters.dropped("unreadable")
+            if account.captured(finished):
+                self.ledger.give_up("unreadable")
             raise
         if interaction is not None:
             interaction = self.stages.redactor(sound(interaction))

@@ -103,7 +103,7 @@ class Sender(BackHalf):
             self._tick()
         while not self.is_closed and self._has_room():
             if (finished := self.queue.take()) is None:
-                while self._requests:
+                while self._requests and self._has_room():  # not if nobody is there any more
                     self._carry_out(self._requests[0])
                     self._requests.popleft()
                 break

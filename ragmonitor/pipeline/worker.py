@@ -151,7 +151,11 @@ class Session:
             with contained("worker"):
                 state, self._told_s = self._state(back), time.monotonic()
         with suppress(ChannelError):
-            self.channel.tell("news", replies, state)
+            try:
+                self.channel.tell("news", replies, state)
+            except WireError as error:  # what a judge wrote; the rest is told all the same
+                record_problem("worker", f"the newest report cannot be told: {error}")
+                self.channel.tell("news", replies, state and (*state[:-1], None))
 
     def _state(self, back: Pipeline) -> tuple[Any, ...]:
         newest = back.newest() if self._owns else None
@@ -279,8 +283,10 @@ def serve_at(path: Path, settings: Settings, stop: threading.Event) -> None:
 def _listening(path: Path) -> socket.socket:
     """Return a socket that listens at a path, for processes of this user. Raises `OSError`."""
     with socket.socket(socket.AF_UNIX) as other:
-        if other.connect_ex(str(path)) == 0:
-            raise OSError(errno.EADDRINUSE, "another worker listens there", str(path))
+        error = other.connect_ex(str(path))
+        if error not in (errno.ENOENT, errno.ECONNREFUSED):  # it may be another user's
+            reason = os.strerror(error) if error else "another worker listens there"
+            raise OSError(error or errno.EADDRINUSE, reason, str(path))
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)

@@ -4,10 +4,13 @@ import asyncio
 import gc
 import threading
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from ragmonitor import Monitor
+from ragmonitor.pipeline.back_half import Carried
+from ragmonitor.records import Cause
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
@@ -149,6 +152,27 @@ def test_nothing_ends_the_worker(stage, error):
         assert reconciles(monitor, 2)
     finally:
         monitor.close(5)
+
+
+def test_what_is_lost_is_counted_once_for_each_judge_of_who_counts_it():
+    """Of a monitor whose worker has another judge; what cannot be read has a reason of its own."""
+    judge = ScriptedJudge(lambda _: assessment("supported"))
+    here = Monitor(service="test", server=False, worker="thread")
+    there = Monitor(service="test", server=False, judge=judge, sample=1.0)
+    for finished in (Carried(framework="a"), Carried(framework="b")):
+        here._back.ledger.refuse(finished, Cause.QUEUE_FULL)
+    there._back.ledger.take_over(here._back.ledger.take())
+    broken = SimpleNamespace(framework="broken", status="ok", interaction=lambda: 1 / 0)
+    there._hand_over(broken)
+    assert there.flush(10)
+    there.close(5)
+    assert reconciles(there, 3)
+    dropped = "ragmonitor_dropped_total"
+    found = {
+        each: total(there.registry, dropped, reason=each) for each in ("queue_full", "unreadable")
+    }
+    assert found == {"queue_full": 2, "unreadable": 1}
+    assert total(there.registry, dropped) == 3
 
 
 def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():

@@ -25,10 +25,11 @@ from ragmonitor.pipeline import sender as back_sender
 from ragmonitor.pipeline import worker_sender
 from ragmonitor.pipeline.channel import Channel, ChannelError
 from ragmonitor.pipeline.placement import described, restored
+from ragmonitor.pipeline.worker import _listening
 from ragmonitor.pipeline.worker_sender import WorkerSender
 from ragmonitor.runtime import wire
 from ragmonitor.settings import Settings
-from ragmonitor.testing import ListExporter
+from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.waiting import until
 
@@ -96,6 +97,24 @@ def test_scores_do_not_depend_on_where_answers_are_scored(tmp_path: Path) -> Non
         found[worker] = [(each["answer"], each["evaluations"]) for each in lines], counted
     assert found["process"] == found["thread"]
     assert found["process"][1][0] == 3
+
+
+def broken(_: object) -> Any:
+    raise ValueError("half a sign: \ud800")
+
+
+judge = ScriptedJudge(broken)
+judge.__module__ = __name__  # type: ignore[attr-defined]
+
+
+def test_a_judge_s_words_that_cannot_be_told_cost_no_number() -> None:
+    """The newest report is not told; what became of the answers is."""
+    with Monitor(**QUIET, worker="process", judge=judge, sample=1.0) as monitor:
+        for _ in range(3):
+            answer(monitor)
+        assert monitor.flush(30)
+        assert sums(monitor) == (3.0, Counter(scored=3))
+    assert not sender(monitor).ledger._open
 
 
 @dataclass(eq=False)
@@ -412,6 +431,7 @@ def test_a_descriptor_that_the_application_has_reused_is_not_written_to(tmp_path
         number = line._socket.fileno()
         with (tmp_path / "file").open("wb") as file:
             os.dup2(file.fileno(), number)
+            assert monitor.flush(30)
             for _ in range(3):
                 answer(monitor)
             until("another worker is there", lambda: sender(monitor)._line not in {None, line})
@@ -495,6 +515,18 @@ def test_processes_share_a_worker(tmp_path: Path) -> None:
             assert monitor.flush(30)
             captured, found = sums(monitor)
             assert captured == found.total() == 2
+
+
+def test_a_worker_takes_no_path_that_somebody_else_uses(tmp_path: Path) -> None:
+    """Also one that refuses us, as another user's socket does; what is left of one is taken."""
+    path = tmp_path / "worker.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(path))
+        with pytest.raises(OSError, match=r"worker\.sock"):
+            _listening(path)
+        assert path.is_socket()
+    with _listening(path), pytest.raises(OSError, match="another worker listens there"):
+        _listening(path)
 
 
 def test_a_shared_worker_scores_one_service(tmp_path: Path) -> None:
