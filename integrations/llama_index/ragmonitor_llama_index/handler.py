@@ -218,8 +218,11 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 if above is not None:
                     recorder.follow(id_, above)
                 return
-            if above is not None and above.root.details is None:
-                return  # it has ended
+            if above is not None and above.root.ended_ns:
+                # It has ended, and left something at work, which may be a part of a block.
+                if role not in (_RETRIEVER, _MODEL, _TOOL):
+                    return
+                above = None
             if role is _MODEL and (above is None or above.details.role is _WRITER):
                 # A model is asked while a stream is read, or by a chat that drains the stream of an
                 # engine which is an interaction of its own.
