@@ -353,22 +353,28 @@ class InteractionRecorder(FinishedRuns):
 
         They may be read after the block. Not read to the end: the answer is partial.
         """
-        observed: Iterator[str] = self.observed(pieces)
+        observed: Iterator[str] = self.observed(pieces, waits=False)
         return observed
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
         """Return the pieces of an asynchronous answer unchanged; as `streamed`."""
-        observed: AsyncIterator[str] = self.observed(pieces)
+        observed: AsyncIterator[str] = self.observed(pieces, waits=True)
         return observed
 
-    def observed(self, pieces: Any, text: Callable[[Any], Any] = text_in) -> Any:
-        """Return an answer's pieces, unchanged; `text` gives a piece's text, or None."""
+    def observed(self, pieces: Any, text: Callable[[Any], Any] = text_in, *, waits: bool) -> Any:
+        """Return an answer's pieces, unchanged.
+
+        Args:
+            pieces: Read by the application; clients' streams can be read in both ways.
+            text: Gives a piece's text, or None.
+            waits: Whether they are read asynchronously.
+        """
         try:
-            inner = aiter(pieces) if hasattr(type(pieces), "__aiter__") else iter(pieces)
+            inner = aiter(pieces) if waits else iter(pieces)
         except Exception:  # noqa: BLE001 - the application finds out when it reads them
             self.miss(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
             return pieces
-        return read(inner, StreamedAnswer(self, text))
+        return read(inner, StreamedAnswer(self, text), waits=waits)
 
     def give(self, result: Any) -> Any:
         """Note what its function returned; return what is passed on, and end.
@@ -381,7 +387,7 @@ class InteractionRecorder(FinishedRuns):
         if kind in (GeneratorType, AsyncGeneratorType) or (
             kind.__module__ in ("builtins", "itertools") and hasattr(kind, "__next__")
         ):
-            result = self.observed(result, reads)
+            result = self.observed(result, reads, waits=kind is AsyncGeneratorType)
         else:
             text = reads(result)
             self.is_unreadable = text is None and result is not None

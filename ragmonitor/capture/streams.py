@@ -100,11 +100,18 @@ async def _apieces(inner: Any, listener: Listener) -> AsyncGenerator[Any, Any]:
             raise
 
 
-def read(iterator: Any, listener: Listener) -> Any:
-    """Return the pieces of an iterator, synchronous or not, unchanged, and note them."""
-    # OpenInference's proxy has the methods of both kinds and the class of what it stands for.
-    wrap = _apieces if hasattr(iterator.__class__, "__anext__") else _pieces
-    pieces = wrap(iterator, listener)
+def read(iterator: Any, listener: Listener, *, waits: bool | None = None) -> Any:
+    """Return the pieces of an iterator, unchanged, and note them.
+
+    Args:
+        iterator: What is read.
+        listener: What notes them.
+        waits: Whether it is read asynchronously; None: its class tells.
+    """
+    if waits is None:
+        # OpenInference's proxy has the methods of both kinds and the class of what it stands for.
+        waits = hasattr(iterator.__class__, "__anext__")
+    pieces = _apieces(iterator, listener) if waits else _pieces(iterator, listener)
     # One that was never begun runs nothing when it is dropped.
     weakref.finalize(pieces, listener.end).atexit = False
     return pieces

@@ -213,7 +213,7 @@ class LlmJudge:
         sentences = len(splitter.spans(interaction.answer))
         references = len(splitter.spans(interaction.reference))
         # A reference is read in calls of its own, from the same evidence.
-        passes = 2 if references else 1
+        passes = 2 if interaction.reference.strip() else 1
         if self.budget_unit == "calls":
             return (2.0 * shares * passes + RETRIES) * (1 + len(self.fallbacks))
         texts = _frame_tokens(interaction) + estimate_tokens(interaction.reference)

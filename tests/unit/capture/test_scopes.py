@@ -193,3 +193,34 @@ def test_parts_that_end_together_hand_over_once(take, handed, recorder):
         block.end()
         thread.join()
     assert len(handed) == 200
+
+
+class Stream:
+    """A client's, which can be read in both ways."""
+
+    def __init__(self):
+        self._pieces = iter(["It ", "scatters."])
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._pieces)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        try:
+            return next(self._pieces)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+async def test_a_stream_is_read_in_the_way_that_the_application_says(take, handed):
+    """Whatever else its class can do."""
+    with InteractionRecorder(take, query="Why?") as i:
+        assert "".join(i.streamed(Stream())) == "It scatters."
+    with InteractionRecorder(take, query="Why?") as i:
+        assert [piece async for piece in i.astreamed(Stream())] == ["It ", "scatters."]
+    assert [each.interaction().answer for each in handed] == ["It scatters."] * 2
