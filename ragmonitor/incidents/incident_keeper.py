@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -37,14 +37,20 @@ GRACE_S: Final = 30.0
 """What a process knows of alarms may be so old: a newer alarm is not cleared by it."""
 LATE_S: Final = 60.0
 """An answer counts from its draw, which on a busy machine is up to so long after its end."""
-MAX_RECENT: Final = 100
-"""Judged answers that are remembered until an incident asks which of them are bad."""
 MAX_SUSPECTS: Final = 50
-"""Bad answers that are remembered while an incident is open."""
+"""Bad answers that are remembered: of each signal until an incident asks for them, and by it."""
 
 Explain = Callable[[str, float], Explanation]
 """From a signal, and when its rise began, to what stands out."""
 _Key = tuple[str, str]
+
+
+class _Extremes:
+    """The last answers that are not at one end of a signal's scale, with how far they are off."""
+
+    def __init__(self) -> None:
+        self.high: deque[tuple[float, Report]] = deque(maxlen=MAX_SUSPECTS)
+        self.low: deque[tuple[float, Report]] = deque(maxlen=MAX_SUSPECTS)
 
 
 class IncidentKeeper(Exporter):
@@ -83,7 +89,7 @@ class IncidentKeeper(Exporter):
         self._role = "sampled" if is_judged else "builtin"
         self._notices = notices
         self._now = now
-        self._recent: deque[Report] = deque(maxlen=MAX_RECENT)
+        self._recent: dict[str, _Extremes] = defaultdict(_Extremes)
         self._suspects: dict[str, BadAnswer] = {}
         self._over: set[_Key] = set()
         """The alarms that this process, which evaluates them, has just cleared."""
@@ -94,9 +100,19 @@ class IncidentKeeper(Exporter):
     # --- from the worker ------------------------------------------------------------------------
 
     def export(self, report: Report) -> None:
-        """Remember a judged answer, for an incident."""
-        if report.role == self._role and report.assessment is not None:
-            self._recent.append(report)
+        """Remember a judged answer by each signal that it may be bad by, for an incident."""
+        assessment = report.assessment
+        if report.role != self._role or assessment is None:
+            return
+        for signal, outcome in outcomes(report).items():
+            value = outcome.value if outcome is not None and outcome.scored else math.nan
+            if signal == HALLUCINATION:
+                value = assessment.finding_share if assessment.hallucinated else 0.0
+            recent = self._recent[signal]
+            if value > 0:
+                recent.high.append((value, report))
+            if value < 1:
+                recent.low.append((1 - value, report))
 
     def alarm(self, event: AlarmEvent) -> None:
         """Look soon: the numbers of now, which follow, say whether it is on."""
@@ -201,28 +217,18 @@ class IncidentKeeper(Exporter):
         return incident.with_answers(e for e in self._suspects.values() if e.at_s >= since_s)
 
     def _suspect(self, alarm: IncidentAlarm) -> None:
-        """Pick the answers that an alarm calls bad from those that came since the last look."""
-        for report in self._recent:
-            badness = _badness(report, alarm)
-            if badness > 0:
-                bad = BadAnswer.of(report, badness=badness, policy=self._policy)
-                self._suspects.pop(bad.id, None)
-                self._suspects[bad.id] = bad
-        self._recent.clear()
+        """Pick what an alarm calls bad; hallucinated answers where its signal is of none."""
+        recent = self._recent[HALLUCINATION].high
+        if alarm.signal in self._recent:
+            found = self._recent[alarm.signal]
+            recent = found.low if alarm.higher_is_better else found.high
+        for badness, report in recent:
+            bad = BadAnswer.of(report, badness=badness, policy=self._policy)
+            self._suspects.pop(bad.id, None)
+            self._suspects[bad.id] = bad
+        recent.clear()
         while len(self._suspects) > MAX_SUSPECTS:
             del self._suspects[next(iter(self._suspects))]
-
-
-def _badness(report: Report, alarm: IncidentAlarm) -> float:
-    """Return how bad an answer is by an alarm's signal; where it has none, by hallucination."""
-    assessment, found = report.assessment, outcomes(report)
-    if alarm.signal == HALLUCINATION or alarm.signal not in found:
-        is_bad = assessment is not None and assessment.hallucinated
-        return assessment.finding_share if assessment is not None and is_bad else 0.0
-    outcome = found[alarm.signal]
-    if outcome is None or not outcome.scored:
-        return 0.0
-    return 1 - outcome.value if alarm.higher_is_better else outcome.value
 
 
 def _occasion(before: Incident | None, after: Incident) -> Occasion | None:

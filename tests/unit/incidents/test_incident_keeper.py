@@ -114,6 +114,17 @@ def test_an_incident_shows_what_its_own_alarm_calls_bad():
     assert [each.id for each in other.incident.answers] == ["i-2", "i-1"]
 
 
+def test_good_answers_drive_out_no_bad_one():
+    """However many come between the bad ones and the alarm."""
+    scene = Scene()
+    bad, fine = report(), replace(report(2).assessment, sentences=())
+    scene.keeper.export(bad)
+    for number in range(1_000):
+        scene.keeper.export(replace(report(number + 2), assessment=fine))
+    scene.alarm(raised())
+    assert [each.id for each in scene.incident.answers] == ["i-1"]
+
+
 def test_answers_of_the_named_cause_come_first():
     """Though others are as bad."""
     scene = Scene(Explained(part("route=/other")))
