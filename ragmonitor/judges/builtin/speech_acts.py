@@ -59,8 +59,7 @@ def speech_act_of(text: str, bare: str, keys: set[Key], content: Sequence[Term])
         bare: It without its framing.
         content: The terms of that.
     """
-    may_be_heading = text[0] in "#*_【=-| " or "\n" in text
-    if may_be_heading and _HEADING.match(text):
+    if (text[0] in "#*_【=-| " or "\n" in text) and _HEADING.match(text):
         return SpeechAct.HEADING
     lowered = in_lower_case(text)
     head = lowered[:_MAX_HEAD]
@@ -98,11 +97,11 @@ def content_count(content: Sequence[Term]) -> float:
 
 def _refuses(lowered: str, keys: set[Key]) -> bool:
     """Return whether a text in lower case, of which some keys are given, holds a refusal."""
-    patterns = [phrases.CHINESE_REFUSALS] if not lowered.isascii() else []
-    if not _REFUSING.isdisjoint(keys):
-        patterns.append(phrases.REFUSALS)
-    is_whole = phrases.WHOLE_REFUSALS.match(lowered) is not None
-    return is_whole or any(pattern.search(lowered) for pattern in patterns)
+    return bool(
+        phrases.WHOLE_REFUSALS.match(lowered)
+        or (not _REFUSING.isdisjoint(keys) and phrases.REFUSALS.search(lowered))
+        or (not lowered.isascii() and phrases.CHINESE_REFUSALS.search(lowered))
+    )
 
 
 def _answers(clause: str) -> bool:
