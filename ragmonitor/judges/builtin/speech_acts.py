@@ -65,7 +65,8 @@ def speech_act_of(text: str, bare: str, keys: set[Key], content: Sequence[Term])
     head = lowered[:_MAX_HEAD]
     if _refuses(head, keys) and not any(map(_answers, phrases.CLAUSES.split(head))):
         return SpeechAct.REFUSAL
-    if phrases.ONE_WORD.match(head) or phrases.OFFERS.match(head):
+    is_short = len(text) <= _MAX_COURTESY
+    if (is_short and phrases.ONE_WORD.match(lowered)) or phrases.OFFERS.match(head):
         return SpeechAct.COURTESY
     if ("?" in text or "？" in text) and _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return SpeechAct.QUESTION
@@ -74,7 +75,7 @@ def speech_act_of(text: str, bare: str, keys: set[Key], content: Sequence[Term])
         return SpeechAct.HEADING
     if count <= _MAX_ANNOUNCEMENT and len(text) <= _MAX_HEAD and _announces(text, bare, content):
         return SpeechAct.HEADING
-    if len(text) <= _MAX_COURTESY and phrases.ONLY_COURTESIES.match(lowered):
+    if is_short and phrases.ONLY_COURTESIES.match(lowered):
         return SpeechAct.COURTESY
     return SpeechAct.CLAIM
 
