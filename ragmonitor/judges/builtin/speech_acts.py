@@ -59,14 +59,14 @@ def speech_act_of(text: str, bare: str, keys: set[Key], content: Sequence[Term])
         bare: It without its framing.
         content: The terms of that.
     """
-    may_be_heading = text[0] in "#*_【=-| " or "\n" in text
-    if may_be_heading and _HEADING.match(text):
+    if (text[0] in "#*_【=-| " or "\n" in text) and _HEADING.match(text):
         return SpeechAct.HEADING
     lowered = in_lower_case(text)
     head = lowered[:_MAX_HEAD]
     if _refuses(head, keys) and not any(map(_answers, phrases.CLAUSES.split(head))):
         return SpeechAct.REFUSAL
-    if phrases.ONE_WORD.match(head) or phrases.OFFERS.match(head):
+    is_short = len(text) <= _MAX_COURTESY
+    if (is_short and phrases.ONE_WORD.match(lowered)) or phrases.OFFERS.match(head):
         return SpeechAct.COURTESY
     if ("?" in text or "？" in text) and _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return SpeechAct.QUESTION
@@ -75,7 +75,7 @@ def speech_act_of(text: str, bare: str, keys: set[Key], content: Sequence[Term])
         return SpeechAct.HEADING
     if count <= _MAX_ANNOUNCEMENT and len(text) <= _MAX_HEAD and _announces(text, bare, content):
         return SpeechAct.HEADING
-    if len(text) <= _MAX_COURTESY and phrases.ONLY_COURTESIES.match(lowered):
+    if is_short and phrases.ONLY_COURTESIES.match(lowered):
         return SpeechAct.COURTESY
     return SpeechAct.CLAIM
 
@@ -98,11 +98,11 @@ def content_count(content: Sequence[Term]) -> float:
 
 def _refuses(lowered: str, keys: set[Key]) -> bool:
     """Return whether a text in lower case, of which some keys are given, holds a refusal."""
-    patterns = [phrases.CHINESE_REFUSALS] if not lowered.isascii() else []
-    if not _REFUSING.isdisjoint(keys):
-        patterns.append(phrases.REFUSALS)
-    is_whole = phrases.WHOLE_REFUSALS.match(lowered) is not None
-    return is_whole or any(pattern.search(lowered) for pattern in patterns)
+    return bool(
+        phrases.WHOLE_REFUSALS.match(lowered)
+        or (not _REFUSING.isdisjoint(keys) and phrases.REFUSALS.search(lowered))
+        or (not lowered.isascii() and phrases.CHINESE_REFUSALS.search(lowered))
+    )
 
 
 def _answers(clause: str) -> bool:
