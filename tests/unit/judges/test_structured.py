@@ -61,6 +61,7 @@ FORMS = {
     "bullets": "- **Model**: Brio\n- **Price**: $40\n- **Dimmable**: no",
     "one line": "Model: Brio | Price: $40 | Dimmable: no",
     "csv": "model,price,dimmable\nBrio,$40,no\nCelo,$55,yes",
+    "csv of long cells": 'model,note,price,dimmable\nBrio,"new,\nold",$40,no\nCelo,,$55,yes',
     "tsv": "Model\tPrice\tDimmable\nBrio\t$40\tno",
     "markdown": "| Model | Price | Dimmable |\n|---|---|---|\n| Brio | $40 | no |",
     "html": "<table><tr><th>Model</th><th>Price</th><th>Dimmable</th></tr>"
