@@ -111,6 +111,13 @@ def test_prose_stays_prose(prose: str):
     assert formats.records_of(prose) is None
 
 
+def test_hours_from_a_time_to_the_same_say_neither():
+    """`0:0-0:0` is written where it is closed, and where it never is."""
+    chunk = json.dumps({"name": "Elm", "hours": {"Monday": "0:0-0:0", "Friday": "9:0-17:0"}})
+    sentence = only("Elm is open on Monday.", chunk)
+    assert (sentence.verdict, sentence.reasons[-1]) == (Verdict.ABSENT, "hours.Monday: 0:0-0:0")
+
+
 def test_a_field_without_a_value_says_neither():
     """Null is no `false`: what is said of it is in no chunk, whichever it is."""
     for answer in ("It has parking.", "Parking is not available."):
