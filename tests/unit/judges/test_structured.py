@@ -61,6 +61,7 @@ FORMS = {
     "bullets": "- **Model**: Brio\n- **Price**: $40\n- **Dimmable**: no",
     "one line": "Model: Brio | Price: $40 | Dimmable: no",
     "csv": "model,price,dimmable\nBrio,$40,no\nCelo,$55,yes",
+    "csv of long cells": 'model,note,price,dimmable\nBrio,"new,\nold",$40,no\nCelo,,$55,yes',
     "tsv": "Model\tPrice\tDimmable\nBrio\t$40\tno",
     "markdown": "| Model | Price | Dimmable |\n|---|---|---|\n| Brio | $40 | no |",
     "html": "<table><tr><th>Model</th><th>Price</th><th>Dimmable</th></tr>"
@@ -110,9 +111,16 @@ def test_prose_stays_prose(prose: str):
     assert formats.records_of(prose) is None
 
 
+def test_hours_from_a_time_to_the_same_say_neither():
+    """`0:0-0:0` is written where it is closed, and where it never is."""
+    chunk = json.dumps({"name": "Elm", "hours": {"Monday": "0:0-0:0", "Friday": "9:0-17:0"}})
+    sentence = only("Elm is open on Monday.", chunk)
+    assert (sentence.verdict, sentence.reasons[-1]) == (Verdict.ABSENT, "hours.Monday: 0:0-0:0")
+
+
 def test_a_field_without_a_value_says_neither():
     """Null is no `false`: what is said of it is in no chunk, whichever it is."""
-    for answer in ("It has parking.", "Parking is not available."):
+    for answer in ("It has parking.", "They have parking.", "Parking is not available."):
         sentence = only(answer)
         assert (sentence.verdict, sentence.reasons[-2:]) == (ABSENT, ("field", "parking: null"))
     assert only("It is open on Sundays.").reasons[-2:] == ("field", "hours.Sunday: null")

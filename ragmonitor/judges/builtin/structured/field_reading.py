@@ -356,7 +356,7 @@ def _of_week(
     says_closed: bool,
 ) -> Outcome:
     """Return whether opening hours agree with what is said of some days or all, and the field."""
-    known = {day: facts for day, facts in week.items() if not facts[-1].value.is_null}
+    known = {day: facts for day, facts in week.items() if _is_told(facts[-1])}
     days = [day for day in asked or week if day in known]
     missing = [day for day in asked if day not in known]
     wrong = [day for day in days if not _agrees(known[day], sides, says_closed=says_closed)]
@@ -367,6 +367,12 @@ def _of_week(
     day, path = min(missing), min(fact.path for facts in week.values() for fact in facts)
     label = f"{path.rpartition('.')[0] or path}.{hours.DAY_NAMES[day - 1]}"
     return SILENT if says_closed else UNKNOWN, week[day][0].label if day in week else label
+
+
+def _is_told(fact: Fact) -> bool:
+    """Return whether a field tells of hours; `0:0-0:0` may be none, or all of the day's."""
+    keys = [time.key for time in fact.value.times[:2]]
+    return not fact.value.is_null and (len(keys) < 2 or keys[0] != keys[1])
 
 
 def _agrees(facts: Sequence[Fact], sides: Sequence[hours.Side], *, says_closed: bool) -> bool:

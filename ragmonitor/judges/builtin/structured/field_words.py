@@ -87,8 +87,8 @@ LIMITS: Final = stems(
 )
 """Keys beside which a number is compared, and no value."""
 OFFERS: Final = stems(
-    "has with offer provide include feature allow accept available support there enjoy relax use"
-    " welcome come serve take"
+    "has have had with offer provide include feature allow accept available support there enjoy"
+    " relax use welcome come serve take"
 )
 """Keys that say that there is something."""
 DERIVED: Final = _named("""

@@ -264,6 +264,8 @@ def _commas(line: str) -> int:
 
 
 _QUOTED: Final = lazy_pattern('"[^"]*+"')
+_QUOTED_CELL: Final = lazy_pattern(r'"(?<![^,\t\n]")(?:[^"]|"")*+"(?![^,\t\r\n])')
+"""A cell of a table, over several lines perhaps."""
 
 
 # --- keys and values ----------------------------------------------------------------------------
@@ -361,7 +363,8 @@ _FORMS: Final[Sequence[_Form]] = (
 
 def _lines_of(chunk: str) -> list[Part]:
     """Return the tables and the lists of keys and values that are written line by line."""
-    lines = chunk.replace("\r", " ").split("\n")
+    on_lines = _QUOTED_CELL.sub(lambda cell: cell[0].replace("\n", " "), chunk)
+    lines = on_lines.replace("\r", " ").split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     places = [(at, at + len(line)) for at, line in zip(starts, lines, strict=False) if line]
     texts = [line for line in lines if line]
