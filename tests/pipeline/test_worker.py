@@ -31,6 +31,7 @@ from ragmonitor.runtime import wire
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
+from tests.support.stories import assessment
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="workers need POSIX")
@@ -99,11 +100,7 @@ def test_scores_do_not_depend_on_where_answers_are_scored(tmp_path: Path) -> Non
     assert found["process"][1][0] == 3
 
 
-def broken(_: object) -> Any:
-    raise ValueError("half a sign: \ud800")
-
-
-judge = ScriptedJudge(broken)
+judge = ScriptedJudge(lambda _: assessment("supported", language="half a sign: \ud800"))
 judge.__module__ = __name__  # type: ignore[attr-defined]
 
 
