@@ -16,7 +16,6 @@ from ragmonitor.capture.coercion import (
     chunk_in,
     finite,
     score_of,
-    text_in,
 )
 from ragmonitor.records import Chunk
 
@@ -36,7 +35,7 @@ class KeptDocuments(list[tuple[Any, str | None, Mapping[str, Any], float | None]
         return tuple(
             Chunk(
                 text=text or "",
-                id=text_in(id_ or metadata.get(QDRANT_ID)) or "",
+                id=str(id_ or metadata.get(QDRANT_ID) or ""),  # MongoDB's is an object
                 score=score_of(metadata) if score is None else score,
                 metadata=metadata,
             )

@@ -89,6 +89,8 @@ class Record:
 
 _entered: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_entered", default=None)
 """What this thread or task works on. Ours, and no part of OpenTelemetry's context."""
+_reading: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_reading", default=None)
+"""The interaction of the stream that it reads right now."""
 
 
 def current_interaction() -> InteractionRecorder | None:
@@ -249,9 +251,11 @@ class InteractionRecorder(FinishedRuns):
     def add(self, part: Hashable) -> bool:
         """Add an open part or stream; return whether it belongs to the interaction.
 
+        After the block has ended, what runs while its stream is read does, and not what it left
+        at work.
         One beyond `MAX_PARTS` does, so that it is no interaction of its own, and is not kept.
         """
-        if not self._open:
+        if self not in self._open and (not self._open or _reading.get() is not self):
             return False
         if len(self.parts) + len(self._open) > MAX_PARTS:
             self.miss()
@@ -561,7 +565,7 @@ class StreamedAnswer(Listener):
         """
         self._recorder: InteractionRecorder | None = recorder
         self._entered = recorder
-        self._before: InteractionRecorder | None = None
+        self._before: tuple[InteractionRecorder | None, ...] = (None, None)
         self._text = text
         self._pieces: list[str] = []
         self._characters = 0
@@ -571,12 +575,15 @@ class StreamedAnswer(Listener):
 
     def enter(self) -> None:
         """Make the interaction the current one."""
-        self._before = _entered.get()
+        self._before = _entered.get(), _reading.get()
         _entered.set(self._entered)
+        _reading.set(self._entered)
 
     def exit(self) -> None:
         """Put back what was current before."""
-        _entered.set(self._before)
+        before, was_read = self._before
+        _entered.set(before)
+        _reading.set(was_read)
 
     def take(self, item: Any) -> None:
         """Note one piece."""

@@ -187,9 +187,21 @@ def test_metadata_that_the_prompt_shows_is_part_of_the_chunk(monitor: Any) -> No
     )
 
 
+class ObjectId:
+    """As MongoDB's: neither a text nor a number."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
 def test_the_id_of_a_point_of_qdrants_is_the_chunks() -> None:
-    """Its store keeps it in the metadata, and gives its documents none."""
-    found = [Document(text, metadata={"_id": f"point-{n}"}) for n, text in enumerate(TEXTS)]
+    """Its store keeps it in the metadata, and gives its documents none; so does MongoDB's."""
+    found = [
+        Document(text, metadata={"_id": ObjectId(f"point-{n}")}) for n, text in enumerate(TEXTS)
+    ]
     run = SimpleNamespace(outputs=kept_in(found))
     ids = [chunk.id for chunk in LangChainTranslator().chunks(run) or ()]  # type: ignore[arg-type]
     assert ids == ["point-0", "point-1"]

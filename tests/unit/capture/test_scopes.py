@@ -173,6 +173,16 @@ def test_what_a_stream_runs_after_its_block_is_a_part(take, handed, recorder):
     assert [g.output for g in handed[0].interaction().generations] == ["It scatters."]
 
 
+def test_what_a_block_left_at_work_is_no_part_of_it_while_its_stream_waits(take, handed, recorder):
+    """Another question, in a task that began in the block: its chunks are not the answer's."""
+    with InteractionRecorder(take, query="Why?") as i:
+        stream = i.streamed(iter(["It scatters."]))
+        inside = copy_context()
+    inside.run(retrieve, recorder)
+    list(stream)
+    assert handed[-1].interaction().retrievals == ()
+
+
 def test_parts_that_end_together_hand_over_once(take, handed, recorder):
     """The last part and the block may end at the same moment in different threads."""
     for n in range(200):
