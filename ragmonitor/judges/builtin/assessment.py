@@ -15,7 +15,7 @@ from ragmonitor.judges.sentences import language, spans
 from ragmonitor.records import Assessment, JudgeIdentity, Language, SentenceVerdict, Verdict
 from ragmonitor.runtime.patterns import lazy_pattern
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="12", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="13", kind="CODE")
 
 READABLE_FROM: Final = 0.5
 """Support of any sentence from which a text in another language is judged all the same."""

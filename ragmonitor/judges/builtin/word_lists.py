@@ -43,6 +43,7 @@ STOP_WORDS: Final = words("""
 NEGATIONS: Final = words("""
     not no never neither nor nt cannot cant dont doesnt didnt isnt wasnt wont wouldnt n't fails
     failed fail unable refused refuses refuse without nobody none nothing nowhere non
+    arent havent werent hasnt shouldnt couldnt hadnt
 """)
 """Words that turn the next one into its opposite, besides everything that ends in `n't`."""
 
@@ -79,6 +80,7 @@ CHINESE_OPPOSITES: Final = _pairs("""
     进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子 儿子/女儿 哥哥/弟弟 姐姐/妹妹
     最大/最小 最高/最低 最多/最少 最长/最短 第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外
     公开/保密 合法/非法 安全/危险 有效/无效 正确/错误 积极/消极 顺差/逆差 升值/贬值 超过/不足
+    加息/降息 停业/营业 闭馆/开馆 首次/末次 休馆/开放
 """)
 
 MUTUAL: Final = words("""
@@ -90,7 +92,7 @@ MUTUAL: Final = words("""
 CHINESE_ACTS: Final = words("""
     收购 并购 击败 战胜 打败 起诉 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过 超越 取代
     投资 资助 赞助 聘请 雇佣 任命 提拔 邀请 拜访 批评 感谢 帮助 救助 教导 影响 启发 监督 管辖
-    隶属于 起源于 输给 卖给 借给 送给 买下 淘汰 逆转
+    隶属于 起源于 输给 卖给 借给 送给 买下 淘汰 逆转 吞并 聘用 控告 解雇 赞扬
 """)
 """Chinese verbs whose two sides have different roles."""
 
@@ -193,7 +195,7 @@ NOT_NEGATIONS: Final = words("""
     不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不乏 不如
     不俗 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线 无不 除非 否则 是否 能否 可否
     没收 差不多 了不起 对不起 不好意思 不等 不已 不锈 未成年 无条件 无障碍 不是所有 并非所有
-    不一定
+    不一定 不凡 莫非 不妨 无非 不愧 不惜 无理由 并非都
 """)
 """Words with a sign of negation in them that negate nothing."""
 
