@@ -48,7 +48,8 @@ class FeedbackIntake:
             return _said(403, "websites send feedback only with server.token")
         refusal = self._access.refusal(headers)
         if refusal is not None:
-            return refusal
+            error = refusal.body.decode().partition("\n")[0]
+            return json_reply({"error": error}, status=refusal.status, headers=refusal.headers)
         if headers.get_content_type() != "application/json":
             return _said(415, "feedback is application/json")
         try:

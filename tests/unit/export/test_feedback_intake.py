@@ -58,7 +58,9 @@ def test_what_is_no_feedback_is_refused_with_the_reason(taken: Taken, body: byte
 
 def test_with_a_token_nobody_speaks_without_it(taken: Taken) -> None:
     intake = FeedbackIntake(taken, token=SecretStr(TOKEN))
-    assert sent(intake, GOOD).status == 401
+    refused = sent(intake, GOOD)
+    assert (refused.status, refused.headers) == (401, (("WWW-Authenticate", "Bearer"),))
+    assert "token is needed" in json.loads(refused.body)["error"]
     assert sent(intake, GOOD, Authorization="Bearer another token").status == 401
     assert sent(intake, GOOD, Authorization=f"Bearer {TOKEN}").status == 202
 
