@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import random
 import signal
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -96,13 +95,14 @@ class Demo(Exporter):
         quiet: bool,
     ) -> None:
         """Ask in turn, until the time is over or Ctrl-C, and say how it goes."""
-        stop, chance = threading.Event(), random.Random(1)
+        chance, signals = random.Random(1), list[int]()
         # No question is cut off: its answer would be an error that nobody asked for.
-        before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+        before = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
         next_s, status_s = time.monotonic(), time.time() + STATUS_EVERY_S
         for framework, question in zip(itertools.cycle(applications), questions(), strict=False):
             next_s = max(next_s + 1 / rate, time.monotonic())
-            if stop.wait(next_s - time.monotonic()) or self._schedule.is_over(time.time()):
+            time.sleep(max(0.0, next_s - time.monotonic()))
+            if signals or self._schedule.is_over(time.time()):
                 break
             model.is_spoiled = self._schedule.phase(time.time()) == "during"
             self.asked[framework] += 1
