@@ -101,7 +101,8 @@ class Demo(Exporter):
         next_s, status_s = time.monotonic(), time.time() + STATUS_EVERY_S
         for framework, question in zip(itertools.cycle(applications), questions(), strict=False):
             next_s = max(next_s + 1 / rate, time.monotonic())
-            time.sleep(max(0.0, next_s - time.monotonic()))
+            while not signals and (left_s := next_s - time.monotonic()) > 0:
+                time.sleep(min(left_s, 0.2))
             if signals or self._schedule.is_over(time.time()):
                 break
             model.is_spoiled = self._schedule.phase(time.time()) == "during"
