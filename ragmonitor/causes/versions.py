@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -122,8 +123,8 @@ class Versions(Part):
         """Compare where that is due. Of all processes one does it."""
         pairs, now_s = self._pairs(), self._store.now()
         row = self._store.row(*_ALL)
-        if row is not None:
-            self._found = msgspec.json.decode(row, type=_Found)
+        with contextlib.suppress(msgspec.MsgspecError, ValueError):  # then it is compared anew
+            self._found = msgspec.json.decode(row or b"", type=_Found)
         if not pairs or now_s < self._found.due_s:
             return
         found = _Found(now_s + COMPARED_EACH_S, worse=dict(self._found.worse))

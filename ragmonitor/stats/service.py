@@ -29,7 +29,7 @@ from ragmonitor.records import (
     WindowedMean,
 )
 from ragmonitor.runtime.feedback import JoinedFeedback
-from ragmonitor.runtime.guard import logger, record_problem
+from ragmonitor.runtime.guard import contained, logger, record_problem
 from ragmonitor.runtime.lock_slices import give_back
 from ragmonitor.semconv import metrics
 from ragmonitor.stats import tick as ticking
@@ -394,7 +394,8 @@ class Statistics:
             is_due: All means are formed anew, whenever that was last.
         """
         for part in self.parts:
-            with contextlib.suppress(StoreUnavailableError):  # it is said below
+            # That the store is away is said below; what stops one part stops nothing else.
+            with contained("estimate"), contextlib.suppress(StoreUnavailableError):
                 for observation in part.tick() or ():
                     self._observe(observation)
             give_back()
@@ -618,7 +619,7 @@ class Statistics:
     def close(self) -> None:
         """Keep what is to outlive the process. Nothing is added afterwards."""
         for part in self.parts:
-            with contextlib.suppress(StoreUnavailableError):  # it is said below
+            with contained("estimate"), contextlib.suppress(StoreUnavailableError):
                 part.close()
         try:
             self.keep()

@@ -192,7 +192,7 @@ class Tick:
                 rows[TICK, f"alarm:{each.series}"] = msgspec.msgpack.encode(alarm)
         last = closing[-1] if closing else closed
         gains, compared = self._comparisons(state.get("compared", -1), last)
-        moves, drops = self._folding(now_s, last, is_minute=is_minute)
+        moves, drops = self._folding(now_s, min(last, compared + MEAN_S - 1), is_minute=is_minute)
         known.state = state | {
             "closed": last,
             "compared": compared,
@@ -380,12 +380,18 @@ class Tick:
     # --- folding --------------------------------------------------------------------------------
 
     def _folding(
-        self, now_s: float, closed: int, *, is_minute: bool
+        self, now_s: float, done: float, *, is_minute: bool
     ) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return which buckets become part of longer ones, and which end."""
+        """Return which buckets become part of longer ones, and which end.
+
+        Args:
+            now_s: By the store's clock.
+            done: Bets until then are evaluated and compared.
+            is_minute: Whether to look at means, too.
+        """
         names, moves = self._store.names, []
         end_s = now_s - LOOKBACK_S - BET_S
-        drops = [f"b{t}" for t in names("b") if t <= closed and t < end_s]
+        drops = [f"b{t}" for t in names("b") if t <= done and t < end_s]
         if is_minute:
             for kind, longer, width in _FOLDED:
                 old = [t for t in names(kind) if t + MEAN_S < now_s - width]

@@ -8,6 +8,8 @@ from ragmonitor.causes.answer_slices import AnswerSlices
 from ragmonitor.causes.documents import CAPACITY
 from ragmonitor.causes.versions import OVER_S
 from ragmonitor.records import JudgeIdentity
+from ragmonitor.stats.sums import ANSWERS
+from ragmonitor.stats.tick import Tick
 from ragmonitor.store import HOUR_S, StoreUnavailableError
 from tests.support.core_service import BEGAN_S, CoreService, reported
 
@@ -51,6 +53,19 @@ def test_a_document_that_was_replaced_is_named():
     assert worst["document"] == "c.md"
     assert worst["contradicted"] > 50
     assert worst["shown"] == worst["retrieved"] or worst["retrieved"] >= worst["shown"]
+
+
+def test_a_part_that_fails_stops_no_alarm():
+    """Nor are sums lost as the service ends; a row that cannot be read is written anew."""
+    service = CoreService()
+    service.process.statistics.parts[0].tick = lambda: 1 / 0
+    service.store.keep("versions", "all", b"{}")
+    service.run(900.0, 0.5)
+    assert [each.signal for each in service.events] == ["hallucination"]
+    service.answer({}, ["a.md"], is_bad=True)
+    service.process.statistics.close()
+    sums = Tick(service.store).sums(0.0)
+    assert sums["model::hallucination"][ANSWERS] == service.number + 1
 
 
 def test_what_is_known_of_documents_is_kept_while_the_store_is_away(monkeypatch):

@@ -83,6 +83,17 @@ def test_a_rise_is_raised_and_cleared_and_said_in_one_number():
     assert (cleared.raised, cleared.since_s) == (False, raised.at_s)
 
 
+def test_blocks_of_before_a_pause_are_compared():
+    """Each in its turn, though their bets are older than any that is kept for alarms."""
+    service = Service()
+    service.run(1_200.0, lambda t, _: 0.1, tick_s=9_000.0)
+    service.now_s += 2 * HOUR_S
+    service.run(1_800.0, lambda t, _: 0.1)
+    began = int(BEGAN_S)
+    assert service.store.names("c")[:4] == [began + block for block in (0, 300, 600, 900)]
+    assert service.store.names("b")[0] > began + HOUR_S
+
+
 def test_a_worker_whose_clock_is_behind_alarms_like_any_other():
     """The store's clock places its draws."""
     right, behind = Service(), Service()
