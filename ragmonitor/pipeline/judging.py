@@ -36,6 +36,7 @@ from ragmonitor.runtime.guard import (
     record_error,
     record_problem,
 )
+from ragmonitor.runtime.printable import encodable
 from ragmonitor.runtime.protocols import BreakerState
 from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.semconv.metrics import JUDGE_BREAKER_STATE
@@ -149,7 +150,7 @@ class ReadingEngine:
         return Report(
             interaction=interaction,
             judge=judge,
-            evaluations=unscored(self.entries, judge, cause, self.clean(detail)),
+            evaluations=unscored(self.entries, judge, cause, encodable(self.clean(detail))),
             assessment=None,
             decision=decision,
             role=role,

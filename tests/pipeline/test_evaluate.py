@@ -101,6 +101,17 @@ def test_a_model_reads_within_its_budget():
     assert result.totals["judge_tokens"] <= 6_000
 
 
+def test_what_a_judge_s_error_says_can_be_encoded():
+    """Half of a surrogate pair in an error's text costs no trace: it arrives as a question mark."""
+
+    def judge(question, contexts, answer):
+        raise ValueError("\ud800 was refused")
+
+    found = ragmonitor.evaluate([OURS], judge=ragmonitor.FunctionJudge(judge))
+    [report] = found.reports
+    assert {each.detail for each in report.evaluations} == {"ValueError: ? was refused"}
+
+
 def test_it_works_on_a_running_loop():
     """As in a notebook."""
 
