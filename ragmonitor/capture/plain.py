@@ -300,10 +300,12 @@ class InteractionRecorder(FinishedRuns):
             items, whole = items_in(retrieved)
             run.outputs = tuple(map(_as_now, items))
         if not whole:
-            self.miss(
-                f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
-                f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
-            )
+            self.miss()
+            with _capture:  # a class may not even tell its name
+                note_unreadable(
+                    f"expected a list of at most {MAX_CHUNKS} chunks or texts, not"
+                    f" {type(retrieved).__name__}; of an iterator, pass `list(...)` of it"
+                )
 
     def noted(self, kind: RunKind, name: str = "", query: Any = "") -> Run:
         """Return a run that begins where the last one ended, and keep it if there is room."""
