@@ -72,8 +72,6 @@ class AdaptiveSampler:
             always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least probabilities, by the value of an attribute; None: there are none.
         """
-        if not 0 < rate <= 1:
-            raise ValueError(f"a rate lies above 0 and up to 1, not at {rate}")
         self._rate = rate
         self._clock = clock
         self._budget = budget

@@ -118,25 +118,17 @@ class Budget:
 
         Args:
             store: Where the account is.
-            per_hour: Limit of any hour; None: there is none.
-            per_day: Limit of any 24 hours; None: there is none. One is needed.
+            per_hour: Limit of any hour, above 0; None: there is none.
+            per_day: Limit of any 24 hours, above 0; None: there is none. One is needed.
             unit: What the limits count, and whoever reserves.
-
-        Raises:
-            ValueError: There is no limit, or it is not above 0.
         """
         self.limits: dict[Per, Limit] = {}
         """What may be spent in each window."""
         given: Mapping[Per, float | None] = {"hour": per_hour, "day": per_day}
         for per, limit in given.items():
-            if limit is None:
-                continue
-            if not 0 < limit < math.inf:
-                raise ValueError(f"a budget is above 0, not {limit}")
-            window_s, burst = _WINDOWS[per]
-            self.limits[per] = Limit(limit, burst * limit, (1 - burst) * limit / window_s)
-        if not self.limits:
-            raise ValueError("a budget has a limit per hour or per day")
+            if limit is not None:
+                window_s, burst = _WINDOWS[per]
+                self.limits[per] = Limit(limit, burst * limit, (1 - burst) * limit / window_s)
         self._store, self._name = store, f"judge {unit}"
         self.unit = unit
         self._holder = secrets.token_hex(8)
