@@ -36,7 +36,7 @@ from ragmonitor.records import (
 from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
-from ragmonitor.runtime.protocols import Judge
+from ragmonitor.runtime.protocols import BudgetUnit, Judge
 from ragmonitor.sampling import RunBudget
 from ragmonitor.settings import Settings
 
@@ -176,15 +176,13 @@ def scorer_of(
         asking_timeout_s = 2 * settings.judge.timeout_s
     else:
         made = judge
-    if budget_usd is not None and budget_tokens is not None:
+    limits: Mapping[BudgetUnit, float | None] = {"usd": budget_usd, "tokens": budget_tokens}
+    budgets = [RunBudget(each, unit=unit) for unit, each in limits.items() if each is not None]
+    if len(budgets) > 1:
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
         )
-    budget = None
-    if budget_usd is not None:
-        budget = RunBudget(budget_usd, unit="usd")
-    elif budget_tokens is not None:
-        budget = RunBudget(budget_tokens, unit="tokens")
+    budget = next(iter(budgets), None)
     if budget is not None and not 0 < budget.capacity < math.inf:
         unit, limit = budget.unit, budget.capacity
         raise SettingsError(f"--budget-{unit} (budget_{unit}) is above 0, not {limit:g}")
@@ -312,18 +310,14 @@ class Scorer:
         except JudgeError as error:
             raise SettingsError(str(error)) from error
 
-    async def close(self) -> None:
-        """Have the judge close its connections; on a loop of our own only, before it ends."""
-        await self.judge.close()
-
     async def __aenter__(self) -> Self:
         """Have the judge ready. Raises as `prepare`."""
         await self.prepare()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Have the judge close its connections."""
-        await self.close()
+        """Have the judge close its connections; on a loop of our own only, before it ends."""
+        await self.judge.close()
 
     async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
         """Yield an outcome for each line, in order; lines are read as they are needed.

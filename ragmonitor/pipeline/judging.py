@@ -246,11 +246,6 @@ class JudgeRunner:
             finally:
                 self._prepared.set()
 
-    async def close(self) -> None:
-        """Close connections of the running loop."""
-        with contained("judge"):
-            await self.judge.close()
-
     def gauges(self) -> Sequence[GaugeValue]:
         """Return what is known of sampling, of the budget, and of the judge's provider."""
         name, level = self.judge.identity.name, BREAKER_LEVELS.get(self.judge.breaker_state)

@@ -211,7 +211,7 @@ class Pipeline(BackHalf):
             if runner is not None:
                 with contained("judge"):
                     async with asyncio.timeout(CANCEL_S):
-                        await runner.close()
+                        await runner.judge.close()  # its connections are of this loop
 
     @property
     def _begun(self) -> tuple[asyncio.Task[None], ...]:

@@ -114,7 +114,7 @@ class AdaptiveSampler:
             probability = 0.0
         # Its probability stays what it was, also where the cost cannot be reserved any more.
         drawn = is_drawn(interaction, probability)
-        is_paid = drawn and self._reserves(cost)
+        is_paid = drawn and (self._budget is None or self._budget.reserve(cost))
         unpaid = Cause.OVER_BUDGET if drawn or probability <= 0 else Cause.NOT_SAMPLED
         return SamplingDecision(
             inclusion_probability=probability,
@@ -151,15 +151,12 @@ class AdaptiveSampler:
             "lower judge.tokens_per_call",
         )
 
-    def _reserves(self, cost: float) -> bool:
-        return self._budget is None or self._budget.reserve(cost)
-
     # --- paying ---------------------------------------------------------------------------------
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
         cost = self._cost_of(interaction)
-        if not self._reserves(cost):
+        if self._budget is not None and not self._budget.reserve(cost):
             return None
         return SamplingDecision(inclusion_probability=1.0, drawn=True, reserved=cost)
 
