@@ -123,7 +123,7 @@ class BatchScorer:
 
     def close(self) -> None:
         """Close the judge's connections. The last thing to be called."""
-        self._run(self._scorer.close())
+        self._run(self._scorer.judge.close())
         self._runner.close()
 
     def _run(self, work: Any) -> Any:

@@ -94,7 +94,7 @@ def _report(options: GenerateOptions, source: SourceChunks, made: Generator) -> 
                 "kinds": {kind: dict(counts) for kind, counts in made.counts.items()},
                 "left_out": source.problems,
                 "usage": asdict(made.usage),
-                "is_budget_spent": made.is_budget_spent,
+                "is_budget_spent": made.budget.is_spent,
                 "failure": made.failure,
             }
         )
@@ -110,7 +110,7 @@ def _report(options: GenerateOptions, source: SourceChunks, made: Generator) -> 
     )
     if made.failure:
         say(f"ended early: {made.failure}; the same command goes on from here")
-    elif made.is_budget_spent:
+    elif made.budget.is_spent:
         say(
             "what is left of the budget may not cover another call; the same command with a "
             "larger one goes on from here"

@@ -181,7 +181,7 @@ async def _score(
                     advance()
     finally:
         output.finish(summary.evaluators.values())
-        await scorer.close()
+        await scorer.judge.close()
 
 
 def _print_tables(options: ScoreOptions, scorer: Scorer, summary: Summary) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 from ragmonitor.evaluators.embeddings import Embedding, grams, nearness
@@ -47,16 +47,6 @@ async def answer_relevancy_by_questions(
         RAGAS 0.4.3.
     """
     reply = await asker.ask(_WRITE_QUESTIONS, fields=_QUESTIONS, shown=("answer",))
-    questions, is_evasive = _read_questions(reply)
-    if is_evasive:
-        return 0.0
-    # In a thread: an embedding may wait for a network, and this is an event loop.
-    asked, *generated = await apart(vectors, [interaction.query, *questions])
-    return sum(nearness(asked, vector) for vector in generated) / len(generated)
-
-
-def _read_questions(reply: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """Return the questions, at least one, and whether the answer is evasive about them all."""
     questions, evasive = reply["questions"], reply["evasive"]
     if not isinstance(questions, list) or not 1 <= len(questions) <= 2 * QUESTIONS:
         raise NotScorableError(Cause.UNREADABLE, f"expected {QUESTIONS} questions")
@@ -65,7 +55,11 @@ def _read_questions(reply: Mapping[str, Any]) -> tuple[list[str], bool]:
     is_complete = len(texts) == len(questions) == len(flags) and all(texts)
     if not is_complete or not all(isinstance(flag, bool) for flag in flags):
         raise NotScorableError(Cause.UNREADABLE, f"expected {QUESTIONS} questions and flags")
-    return texts, all(flags)
+    if all(flags):
+        return 0.0
+    # In a thread: an embedding may wait for a network, and this is an event loop.
+    asked, *generated = await apart(vectors, [interaction.query, *texts])
+    return sum(nearness(asked, vector) for vector in generated) / len(generated)
 
 
 # Context relevance RAGAS' way: the share of the chunks' sentences that help with the question
@@ -170,7 +164,15 @@ def rubric(
 
     async def rate(_interaction: Interaction, _assessment: Assessment, asker: Asker) -> float:
         reply = await asker.ask(text, fields=fields, shown=tuple(shown))
-        return (_rating(reply["rating"], low, high) - worst) / (best - worst)
+        value: Any = reply["rating"]
+        try:
+            rating = float(value) if type(value) in (int, float, str) else math.nan
+        except (ValueError, OverflowError):
+            rating = math.nan
+        if not low <= rating <= high:
+            detail = f"{value!r:.20} is no number from {low:g} to {high:g}"
+            raise NotScorableError(Cause.UNREADABLE, detail)
+        return (rating - worst) / (best - worst)
 
     return evaluator(
         name,
@@ -180,15 +182,3 @@ def rubric(
         by_default=by_default,
         into=into,
     )(rate)
-
-
-def _rating(value: object, low: float, high: float) -> float:
-    """Return a rating as a number. Raises `NotScorableError` where it is none on the scale."""
-    try:
-        rating = float(value) if type(value) in (int, float, str) else math.nan  # type: ignore[arg-type]
-    except (ValueError, OverflowError):
-        rating = math.nan
-    if not low <= rating <= high:
-        detail = f"{value!r:.20} is no number from {low:g} to {high:g}"
-        raise NotScorableError(Cause.UNREADABLE, detail)
-    return rating

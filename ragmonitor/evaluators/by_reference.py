@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ragmonitor.evaluators.embeddings import Embedding, grams, nearness
-from ragmonitor.evaluators.reference_free import average_precision
+from ragmonitor.evaluators.reference_free import average_precision, refusal
 from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Cause, Interaction, ReferenceReading, Verdict
 from ragmonitor.runtime.errors import NotScorableError
@@ -204,9 +204,7 @@ def refusal_correctness(interaction: Interaction, assessment: Assessment) -> flo
     """
     if interaction.probe is None or not interaction.probe.expects_refusal:
         raise NotScorableError(Cause.NO_REFERENCE, "it is no unanswerable golden question")
-    if assessment.evasive is None:
-        raise NotScorableError(Cause.UNREADABLE)
-    return float(assessment.evasive)
+    return refusal(interaction, assessment)
 
 
 @evaluator("answer_similarity", needs_context=False, needs_reference=True)

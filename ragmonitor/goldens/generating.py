@@ -148,8 +148,8 @@ class Generator:
         self.stopping = asyncio.Event()
         """Once it is set nothing further is asked; what is under way is waited for."""
         self._chunks, self._judge = chunks, judge
-        self._budget = budget or RunBudget()
-        self._budget.has_spent(self.usage)
+        self.budget = budget or RunBudget()
+        self.budget.has_spent(self.usage)
         self._near = GramIndex((each.text for each in chunks), by_rarity=True)
         known = [*known]
         self._known = {golden.id for golden in known}
@@ -159,11 +159,6 @@ class Generator:
     def usage(self) -> JudgeUsage:
         """The cost of all runs together."""
         return self._judge.replies.usage
-
-    @property
-    def is_budget_spent(self) -> bool:
-        """Whether what is left of the budget may not cover another call."""
-        return self._budget.is_spent
 
     async def run(self, n: int, progressed: Callable[[], None] = lambda: None) -> None:
         """Make questions until there are as many as wanted, or no more can be asked.
@@ -180,7 +175,7 @@ class Generator:
         """
         planned = islice(_planned(self._chunks), MAX_TRIES * n)
         while len(self.goldens) < n and not (
-            self.is_budget_spent or self.failure or self.stopping.is_set()
+            self.budget.is_spent or self.failure or self.stopping.is_set()
         ):
             plans = [*islice(planned, min(CONCURRENCY, n - len(self.goldens)))]
             if not plans:
@@ -229,7 +224,7 @@ class Generator:
             self._known.remove(golden.id)  # a second time it is a duplicate
             return
         text = _text_of(golden)
-        if self._made.similarity(text) >= DUPLICATE_FROM:
+        if any(similarity >= DUPLICATE_FROM for _, similarity in self._made.nearest(text)):
             raise _DroppedError("duplicate")
         self._made.add(text)
         chunks = [chunk]
@@ -274,12 +269,12 @@ class Generator:
         if kept is not None:
             return kept
         cost = self._judge.expected_cost(shown)
-        if self.stopping.is_set() or not await self._budget.reserve(cost):
+        if self.stopping.is_set() or not await self.budget.reserve(cost):
             raise _DroppedError
         try:
             return await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
         finally:
-            self._budget.refund(cost, asker.usage)
+            self.budget.refund(cost, asker.usage)
 
 
 def _planned(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, GoldenKind]]:

@@ -50,10 +50,6 @@ class GramIndex:
                 sums[position] = sums.get(position, 0.0) + weight * other * rarity
         return sorted(sums.items(), key=lambda each: (-each[1], each[0]))[:count]
 
-    def similarity(self, text: str) -> float:
-        """Return how near the nearest text is; 0 if there is none."""
-        return next((similarity for _, similarity in self.nearest(text)), 0.0)
-
 
 def _sparse(text: str) -> list[tuple[str, float]]:
     weights = {piece: 1.0 + math.log(count) for piece, count in piece_counts(text).items()}

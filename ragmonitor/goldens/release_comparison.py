@@ -105,10 +105,9 @@ def compare_releases(
             neither has a score of that name.
     """
     changed = set(candidate.scored_by) ^ set(baseline.scored_by)
-    evaluators = {each.partition("@")[0] for each in changed}
-    if candidate.scored_by[0] != baseline.scored_by[0] or any(
-        len({each for each in changed if each.partition("@")[0] == name}) > 1 for name in evaluators
-    ):
+    evaluators = [each.partition("@")[0] for each in changed]
+    has_other_versions = len({*evaluators}) < len(evaluators)
+    if candidate.scored_by[0] != baseline.scored_by[0] or has_other_versions:
         raise InputError(
             f"the baseline was scored by other rules ({', '.join(sorted(changed))}): a changed "
             "judge must not look like a changed application; save it anew with this one"
@@ -123,7 +122,6 @@ def compare_releases(
     coverage = len(questions) / len(applying)
     decision, why = _decision(difference, max_drop, coverage)
     names = dict.fromkeys(name for _, now in pairs for name in now.scores if name != signal)
-    others = {name: _compared(pairs, name)[1] for name in names}
     return ReleaseComparison(
         signal=signal,
         max_drop=max_drop,
@@ -135,8 +133,8 @@ def compare_releases(
         uncounted=len(before.keys() | {each.id for each in candidate.goldens}) - len(pairs),
         others={
             f"1 - {name}" if table.lower_is_better(name) else name: each
-            for name, each in others.items()
-            if each is not None
+            for name in names
+            if (each := _compared(pairs, name)[1]) is not None
         },
     )
 

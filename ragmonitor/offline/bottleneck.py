@@ -46,10 +46,11 @@ ADVICE: Final[dict[Bottleneck, str]] = {
 }
 
 
-def bottleneck(
-    answer_correctness: float, context_recall: float, context_precision: float
-) -> Bottleneck:
-    """Return the step to work on first, by three scores that need a reference answer.
+def bottleneck_of(evaluations: Iterable[Evaluation]) -> Bottleneck | None:
+    """Return the step to work on first for one answer; None unless all three scores are there.
+
+    They need a reference answer. Where nothing was retrieved there is no context precision; it
+    then counts as low.
 
     | answer correctness | context recall | context precision | |
     |---|---|---|---|
@@ -59,30 +60,18 @@ def bottleneck(
     | low | high | low | noise |
     | low | low | high | too_few_chunks |
     | low | low | low | parsing_and_chunking |
-
-    Args:
-        answer_correctness: 0 to 1.
-        context_recall: 0 to 1.
-        context_precision: 0 to 1.
-    """
-    is_recalled = context_recall >= RECALLED_FROM
-    is_precise = context_precision >= PRECISE_FROM
-    if answer_correctness >= CORRECT_FROM:
-        return Bottleneck.NONE if is_recalled else Bottleneck.BEYOND_CONTEXT
-    if is_recalled:
-        return Bottleneck.MODEL if is_precise else Bottleneck.NOISE
-    return Bottleneck.TOO_FEW_CHUNKS if is_precise else Bottleneck.PARSING_AND_CHUNKING
-
-
-def bottleneck_of(evaluations: Iterable[Evaluation]) -> Bottleneck | None:
-    """Return one answer's bottleneck; None unless all three scores are there.
-
-    Where nothing was retrieved there is no context precision; it then counts as low.
     """
     scores = {
         evaluator_name(each.evaluator): each.score if isinstance(each, Scored) else 0.0
         for each in evaluations
         if isinstance(each, Scored) or each.cause is Cause.NO_CONTEXT
     }
-    names = ("answer_correctness", "context_recall", "context_precision")
-    return bottleneck(*map(scores.__getitem__, names)) if scores.keys() >= {*names} else None
+    if not scores.keys() >= {"answer_correctness", "context_recall", "context_precision"}:
+        return None
+    is_recalled = scores["context_recall"] >= RECALLED_FROM
+    is_precise = scores["context_precision"] >= PRECISE_FROM
+    if scores["answer_correctness"] >= CORRECT_FROM:
+        return Bottleneck.NONE if is_recalled else Bottleneck.BEYOND_CONTEXT
+    if is_recalled:
+        return Bottleneck.MODEL if is_precise else Bottleneck.NOISE
+    return Bottleneck.TOO_FEW_CHUNKS if is_precise else Bottleneck.PARSING_AND_CHUNKING

@@ -22,7 +22,7 @@ from ragmonitor.offline.builtin_pool import AHEAD, BuiltinPool
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.pipeline.build import CONCURRENCY, judge_named
-from ragmonitor.pipeline.judging import ReadingEngine
+from ragmonitor.pipeline.judging import ReadingEngine, failure_of
 from ragmonitor.records import (
     BUILTIN,
     Cause,
@@ -36,8 +36,7 @@ from ragmonitor.records import (
 from ragmonitor.runtime.apart import run
 from ragmonitor.runtime.capabilities import as_judge
 from ragmonitor.runtime.errors import InputError, JudgeError, SettingsError
-from ragmonitor.runtime.guard import record_error
-from ragmonitor.runtime.protocols import Judge
+from ragmonitor.runtime.protocols import BudgetUnit, Judge
 from ragmonitor.sampling import RunBudget
 from ragmonitor.settings import Settings
 
@@ -177,15 +176,13 @@ def scorer_of(
         asking_timeout_s = 2 * settings.judge.timeout_s
     else:
         made = judge
-    if budget_usd is not None and budget_tokens is not None:
+    limits: Mapping[BudgetUnit, float | None] = {"usd": budget_usd, "tokens": budget_tokens}
+    budgets = [RunBudget(each, unit=unit) for unit, each in limits.items() if each is not None]
+    if len(budgets) > 1:
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
         )
-    budget = None
-    if budget_usd is not None:
-        budget = RunBudget(budget_usd, unit="usd")
-    elif budget_tokens is not None:
-        budget = RunBudget(budget_tokens, unit="tokens")
+    budget = next(iter(budgets), None)
     if budget is not None and not 0 < budget.capacity < math.inf:
         unit, limit = budget.unit, budget.capacity
         raise SettingsError(f"--budget-{unit} (budget_{unit}) is above 0, not {limit:g}")
@@ -313,18 +310,14 @@ class Scorer:
         except JudgeError as error:
             raise SettingsError(str(error)) from error
 
-    async def close(self) -> None:
-        """Have the judge close its connections; on a loop of our own only, before it ends."""
-        await self.judge.close()
-
     async def __aenter__(self) -> Self:
         """Have the judge ready. Raises as `prepare`."""
         await self.prepare()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Have the judge close its connections."""
-        await self.close()
+        """Have the judge close its connections; on a loop of our own only, before it ends."""
+        await self.judge.close()
 
     async def outcomes(self, lines: Iterable[Line]) -> AsyncGenerator[Outcome]:
         """Yield an outcome for each line, in order; lines are read as they are needed.
@@ -338,13 +331,14 @@ class Scorer:
         try:
             while held or not is_over:
                 is_over = is_over or self.stopping.is_set()
-                if is_over or len(held) >= self._max_held_lines or (held and held[0][1].done()):
-                    if held:
-                        line, reading = held.popleft()
-                        report = await reading
-                        if report is not None or line.interaction is None:
-                            yield Outcome(line=line, report=report)
+                if held and (is_over or len(held) >= self._max_held_lines or held[0][1].done()):
+                    line, reading = held.popleft()
+                    report = await reading
+                    if report is not None or line.interaction is None:
+                        yield Outcome(line=line, report=report)
                     continue
+                if is_over:
+                    break
                 try:
                     next_line = next(coming, None)
                 except InputError as error:  # what is in flight is paid for
@@ -378,11 +372,7 @@ class Scorer:
                 cause = None if is_paid else Cause.OVER_BUDGET
         except Exception as error:  # noqa: BLE001 - a judge is anybody's code
             self.failed_readings += 1
-            if isinstance(error, JudgeError):  # evidence too long, no price known
-                cause, detail = error.cause, str(error)
-            else:
-                record_error("judge", error)
-                cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
+            cause, detail = failure_of(error)  # evidence too long, no price known
         if cause is not None:
             identity = self.judge.identity
             return engine.unread(identity, self._role, interaction, cause, detail=detail)
@@ -392,7 +382,7 @@ class Scorer:
                 if self.stopping.is_set():
                     return None
                 reading = await engine.read(self.judge, self._role, interaction)
-            usage = reading.report.usage if reading.is_usage_known else None
+            usage = reading.counted
             self.usage += reading.report.usage or JudgeUsage()
             # Of a record that is too long for the built-in judge the judge is not to blame.
             self.failed_readings += reading.cause not in (None, Cause.TOO_LONG)

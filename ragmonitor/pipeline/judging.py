@@ -61,8 +61,8 @@ class Reading:
     report: Report
     cause: Cause | None = None
     """Why nothing is scored; None: there is an assessment."""
-    is_usage_known: bool = True
-    """Whether `report.usage` is what the judge counted, and not a guess."""
+    counted: JudgeUsage | None
+    """What the judge says it used; None: that is not known, and `report.usage` is one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class ReadingEngine:
         except BaseException as error:  # a judge is anybody's code
             if ends_the_task(error):
                 raise
-            cause, detail = _failure(error)
+            cause, detail = failure_of(error)
             if isinstance(error, JudgeError):
                 usage = error.usage
             elif isinstance(error, MissingExtraError):
@@ -110,11 +110,9 @@ class ReadingEngine:
             report = self.unread(judge.identity, role, interaction, cause, detail=detail)
         else:
             report = self.found(interaction, assessment, evaluations, role)
-        used, is_known = JudgeUsage(calls=1), usage is not None
-        if usage is not None:
-            used, is_known = _plausible(usage, asked)
-        report = replace(report, decision=decision, usage=used)
-        return Reading(report=report, cause=cause, is_usage_known=is_known)
+        counted = None if usage is None else _plausible(usage, asked)
+        report = replace(report, decision=decision, usage=counted or JudgeUsage(calls=1))
+        return Reading(report=report, cause=cause, counted=counted)
 
     def read_now(
         self, judge: CapableJudge, interaction: Interaction, whose: JudgeIdentity | None = None
@@ -133,7 +131,7 @@ class ReadingEngine:
             except BaseException as error:  # one unreadable answer must cost only itself
                 if not is_fault(error):
                     raise
-                cause, detail = _failure(error)
+                cause, detail = failure_of(error)
         return self.unread(whose or judge.identity, "builtin", interaction, cause, detail=detail)
 
     def unread(
@@ -192,7 +190,7 @@ class ReadingEngine:
         )
 
 
-def _failure(error: BaseException) -> tuple[Cause, str]:
+def failure_of(error: BaseException) -> tuple[Cause, str]:
     """Return why there are no scores, and what the error says."""
     if isinstance(error, JudgeError):  # no error of ours
         return error.cause, str(error)
@@ -202,22 +200,22 @@ def _failure(error: BaseException) -> tuple[Cause, str]:
     return Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
 
 
-def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
-    """Return the sum of what readings say they used, and whether it can be so.
+def _plausible(*usages: JudgeUsage) -> JudgeUsage | None:
+    """Return the sum of what readings say they used; None: it cannot be so.
 
-    What cannot is taken as nothing, logged once and counted: a counter cannot fall, and a budget
-    must neither grow by it nor be gone for good.
+    That is logged once and counted: a counter cannot fall, and a budget must neither grow by it
+    nor be gone for good.
     """
     names = [each.name for each in fields(JudgeUsage)]
     with suppress(TypeError, AttributeError):
         if all(0 <= getattr(each, name) <= MAX_USED for each in usages for name in names):
-            return sum(usages, JudgeUsage()), True
+            return sum(usages, JudgeUsage())
     record_problem(
         "judge",
-        "a judge's usage cannot be so: 0 is counted, and what was reserved for the reading is "
-        f"charged; its numbers are from 0 to {MAX_USED:,}",
+        "a judge's usage cannot be so: one call is counted, and what was reserved for the reading "
+        f"is charged; its numbers are from 0 to {MAX_USED:,}",
     )
-    return JudgeUsage(), False
+    return None
 
 
 # --- the judge of drawn answers -----------------------------------------------------------------
@@ -249,16 +247,6 @@ class JudgeRunner:
             finally:
                 self._prepared.set()
 
-    async def close(self) -> None:
-        """Close connections of the running loop."""
-        with contained("judge"):
-            await self.judge.close()
-
-    @property
-    def is_down(self) -> bool:
-        """Whether the judge would not be asked now."""
-        return not self.judge.admits()
-
     def gauges(self) -> Sequence[GaugeValue]:
         """Return what is known of sampling, of the budget, and of the judge's provider."""
         name, level = self.judge.identity.name, BREAKER_LEVELS.get(self.judge.breaker_state)
@@ -282,7 +270,7 @@ class JudgeRunner:
         # Before the draw: what is drawn is always read, or the mean would be biased.
         if pending >= MAX_PENDING:
             cause = Cause.JUDGE_BUSY
-        elif self.is_down:
+        elif not self.judge.admits():  # it would not be asked now
             cause = Cause.JUDGE_DOWN
         else:
             try:
@@ -328,9 +316,8 @@ class JudgeRunner:
                 spent = decision.reserved  # if this is cancelled nobody knows what it cost
                 engine = engine or self.engine
                 reading = await engine.read(self.judge, role, interaction, decision)
-                usage = reading.report.usage
-                if usage is not None and reading.is_usage_known:
-                    spent = self.spent(usage)
+                if reading.counted is not None:
+                    spent = self.spent(reading.counted)
         finally:
             self.sampler.refund(decision, spent)
         return reading.report

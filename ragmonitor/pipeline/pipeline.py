@@ -211,7 +211,7 @@ class Pipeline(BackHalf):
             if runner is not None:
                 with contained("judge"):
                     async with asyncio.timeout(CANCEL_S):
-                        await runner.close()
+                        await runner.judge.close()  # its connections are of this loop
 
     @property
     def _begun(self) -> tuple[asyncio.Task[None], ...]:
@@ -448,7 +448,7 @@ class Pipeline(BackHalf):
 
     def _check_anchors(self, runner: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""
-        if runner.is_down or self._anchors:
+        if not runner.judge.admits() or self._anchors:
             return
         for interaction in self.estimates.due():
             decision = runner.reserve(interaction)

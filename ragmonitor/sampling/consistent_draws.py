@@ -32,12 +32,11 @@ def is_drawn(interaction: Interaction, probability: float) -> bool:
     if probability >= 1:
         return True
     caller = interaction.caller
-    if caller is not None and caller.trace_state:
-        caller_place = place_of(caller)
-        if caller_place is not None:
-            place, among = caller_place
-            # In whole numbers: a float has not the room for 56 bits.
-            return place < round(probability * among)
+    caller_place = None if caller is None else place_of(caller)
+    if caller_place is not None:
+        place, among = caller_place
+        # In whole numbers: a float has not the room for 56 bits.
+        return place < round(probability * among)
     return uniform_of(interaction.id) < probability
 
 

@@ -12,7 +12,7 @@ from ragmonitor.runtime.protocols import Clock
 from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.floors import Floors
 from ragmonitor.semconv import metrics as names
-from ragmonitor.store import Budget, BudgetStatus, StoreUnavailableError
+from ragmonitor.store import Budget
 
 FADING_PER_S: Final = math.log(2) / 120.0
 """Of arrivals: they have a half-life of two minutes."""
@@ -72,8 +72,6 @@ class AdaptiveSampler:
             always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least probabilities, by the value of an attribute; None: there are none.
         """
-        if not 0 < rate <= 1:
-            raise ValueError(f"a rate lies above 0 and up to 1, not at {rate}")
         self._rate = rate
         self._clock = clock
         self._budget = budget
@@ -98,40 +96,31 @@ class AdaptiveSampler:
         if self._budget is not None:
             if self._typical_cost is None:
                 self._typical_cost = cost
-            try:
-                # By the cost of those before and not its own: alarms rest on a rate common to all.
-                status = self._budget.status(self._typical_cost)
-            except StoreUnavailableError as error:  # what was spent cannot be seen: nothing may be
-                _record_away(error)
-                return _uncovered(0.0)
+            # By the cost of those before and not its own: alarms rest on a rate common to all.
+            status = self._budget.status(self._typical_cost)
             level, bearable_per_s = status.level, self._bearable_per_s(status.pace_per_s)
             self._typical_cost += LEARNING * (cost - self._typical_cost)
         rate, least = self._common(bearable_per_s, now), 0.0
         if self._floors is not None:
             least = self._floors.least(interaction, now, bearable_per_s=bearable_per_s)
-        if level < cost:
-            self._warn_of(cost)
-            return _uncovered(rate)
         probability = max(least, _by_uncertainty(rate, uncertainty))
         if self._always and not (
             self._always.isdisjoint(interaction.tags)
             and self._always.isdisjoint(interaction.attributes)
         ):
             probability = 1.0
-        if probability <= 0:
-            return _uncovered(rate)
-        cause: Cause | None = Cause.NOT_SAMPLED
-        reserved = 0.0
+        if level < cost:
+            self._warn_of(cost)
+            probability = 0.0
+        # Its probability stays what it was, also where the cost cannot be reserved any more.
         drawn = is_drawn(interaction, probability)
-        if drawn:
-            # Its probability stays what it was, also where the cost cannot be reserved any more.
-            has_it = self._reserves(cost)
-            cause, reserved = (None, cost) if has_it else (Cause.OVER_BUDGET, 0.0)
+        is_paid = drawn and (self._budget is None or self._budget.reserve(cost))
+        unpaid = Cause.OVER_BUDGET if drawn or probability <= 0 else Cause.NOT_SAMPLED
         return SamplingDecision(
             inclusion_probability=probability,
             drawn=drawn,
-            cause=cause,
-            reserved=reserved,
+            cause=None if is_paid else unpaid,
+            reserved=cost if is_paid else 0.0,
             rate=rate,
         )
 
@@ -162,21 +151,12 @@ class AdaptiveSampler:
             "lower judge.tokens_per_call",
         )
 
-    def _reserves(self, cost: float) -> bool:
-        if self._budget is None:
-            return True
-        try:
-            return self._budget.reserve(cost)
-        except StoreUnavailableError as error:
-            _record_away(error)
-            return False
-
     # --- paying ---------------------------------------------------------------------------------
 
     def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
         cost = self._cost_of(interaction)
-        if not self._reserves(cost):
+        if self._budget is not None and not self._budget.reserve(cost):
             return None
         return SamplingDecision(inclusion_probability=1.0, drawn=True, reserved=cost)
 
@@ -184,10 +164,7 @@ class AdaptiveSampler:
         """Say what a drawn answer's judging cost in the end."""
         if self._budget is None or not decision.drawn:
             return
-        try:
-            self._budget.settle(decision.reserved, spent)
-        except StoreUnavailableError as error:  # what was reserved stays taken
-            _record_away(error)
+        self._budget.settle(decision.reserved, spent)
         if decision.reserved > 0:
             share = min(1.0, max(LEAST_SHARE_SPENT, spent / decision.reserved))
             self._share_spent += LEARNING * (share - self._share_spent)
@@ -208,11 +185,7 @@ class AdaptiveSampler:
         money: list[GaugeValue] = []
         if self._budget is not None:
             unit = self._budget.unit
-            try:
-                status = self._budget.status(self._typical_cost or 0.0)
-            except StoreUnavailableError as error:
-                _record_away(error)
-                status = BudgetStatus(dict.fromkeys(self._budget.limits, 0.0), 0.0)
+            status = self._budget.status(self._typical_cost or 0.0)
             bearable_per_s = self._bearable_per_s(status.pace_per_s)
             if self._typical_cost is not None:
                 cost = self._typical_cost * self._share_spent
@@ -230,18 +203,8 @@ class AdaptiveSampler:
         )
 
 
-def _record_away(error: StoreUnavailableError) -> None:
-    record_problem("state", f"{error}: nothing is judged that costs anything until it is back")
-
-
 def _by_uncertainty(rate: float, uncertainty: float) -> float:
     if not 0 <= uncertainty < math.inf:
         uncertainty = 1.0
     uniform = max(UNIFORM_SHARE, rate)
     return min(1.0, rate * (uniform + (1 - uniform) * uncertainty))
-
-
-def _uncovered(rate: float) -> SamplingDecision:
-    return SamplingDecision(
-        inclusion_probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate
-    )

@@ -10,7 +10,7 @@ from ragmonitor.store.buckets import (
     merge,
     merge_buckets,
 )
-from ragmonitor.store.budget import Budget, BudgetStatus
+from ragmonitor.store.budget import Budget
 from ragmonitor.store.interface import Added, Change, Key, Settlement, Store, StoreUnavailableError
 from ragmonitor.store.opening import open_store, store_at
 from ragmonitor.store.outbox import Outbox
@@ -27,7 +27,6 @@ __all__ = [
     "Added",
     "Admission",
     "Budget",
-    "BudgetStatus",
     "Change",
     "Increments",
     "Key",

@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from ragmonitor.runtime.guard import record_problem
 from ragmonitor.store.buckets import DAY_S, HOUR_S
 from ragmonitor.store.interface import TRIES, Store, StoreUnavailableError
 
@@ -93,8 +94,8 @@ class Budget:
 
     In any hour at most `per_hour`, in any 24 hours at most `per_day`, as far as no call costs more
     than was reserved for it. Its account is one row of the store, which is changed by
-    compare-and-set; where the store is away nothing may be spent. What a process had reserved when
-    it died counts as spent.
+    compare-and-set; where the store is away nothing may be spent, and that is recorded. What a
+    process had reserved when it died counts as spent.
 
     >>> from ragmonitor.store import Memory
     >>> budget = Budget(Memory(), per_hour=8.0)
@@ -117,25 +118,17 @@ class Budget:
 
         Args:
             store: Where the account is.
-            per_hour: Limit of any hour; None: there is none.
-            per_day: Limit of any 24 hours; None: there is none. One is needed.
+            per_hour: Limit of any hour, above 0; None: there is none.
+            per_day: Limit of any 24 hours, above 0; None: there is none. One is needed.
             unit: What the limits count, and whoever reserves.
-
-        Raises:
-            ValueError: There is no limit, or it is not above 0.
         """
         self.limits: dict[Per, Limit] = {}
         """What may be spent in each window."""
         given: Mapping[Per, float | None] = {"hour": per_hour, "day": per_day}
         for per, limit in given.items():
-            if limit is None:
-                continue
-            if not 0 < limit < math.inf:
-                raise ValueError(f"a budget is above 0, not {limit}")
-            window_s, burst = _WINDOWS[per]
-            self.limits[per] = Limit(limit, burst * limit, (1 - burst) * limit / window_s)
-        if not self.limits:
-            raise ValueError("a budget has a limit per hour or per day")
+            if limit is not None:
+                window_s, burst = _WINDOWS[per]
+                self.limits[per] = Limit(limit, burst * limit, (1 - burst) * limit / window_s)
         self._store, self._name = store, f"judge {unit}"
         self.unit = unit
         self._holder = secrets.token_hex(8)
@@ -147,11 +140,9 @@ class Budget:
         return min(each.capacity for each in self.limits.values())
 
     def reserve(self, amount: float) -> bool:
-        """Take an amount out, and return whether every limit had it.
+        """Take an amount out, and return whether every limit had it. Raises `ValueError`.
 
-        Raises:
-            StoreUnavailableError: Nothing may be spent then.
-            ValueError: The amount is negative or no number.
+        The amount is then negative or no number.
         """
         if not 0 <= amount < math.inf:
             raise ValueError(f"{amount} cannot be reserved")
@@ -168,8 +159,7 @@ class Budget:
     def settle(self, reserved: float, spent: float) -> None:
         """Put back what was reserved and not spent, or take what was spent beyond it.
 
-        Raises:
-            StoreUnavailableError: The reservation stays taken.
+        Where the store is away the reservation stays taken.
         """
         most = max(reserved, *(each.limit for each in self.limits.values()))
         spent = reserved if math.isnan(spent) else min(max(0.0, spent), most)
@@ -187,12 +177,13 @@ class Budget:
 
         Args:
             cost: Of one reading, typically.
-
-        Raises:
-            StoreUnavailableError: Nothing may be spent then.
         """
-        if abs(time.monotonic() - self._seen_s) > STALE_S:
-            self._read()
+        try:
+            if abs(time.monotonic() - self._seen_s) > STALE_S:
+                self._read()
+        except StoreUnavailableError as error:
+            _record_away(error)
+            return BudgetStatus(dict.fromkeys(self.limits, 0.0), 0.0)
         levels = self._seen.levels
         paces = [each.pace_per_s(levels[per], cost) for per, each in self.limits.items()]
         return BudgetStatus({per: levels[per] for per in self.limits}, min(paces))
@@ -225,12 +216,21 @@ class Budget:
             account.held[self._holder] = held, account.at + HELD_FOR_S
 
     def _change(self, change: Callable[[_Account], bool]) -> bool:
-        for _ in range(TRIES):
-            known, account = self._read()
-            if not change(account):
-                return False
-            row = msgspec.json.encode(account)
-            if self._store.keep("budget", self._name, row, expected=known):
-                return True
-            time.sleep(random.uniform(0, 0.002))
-        raise StoreUnavailableError("too many processes spend from one budget at once")
+        try:
+            for _ in range(TRIES):
+                known, account = self._read()
+                if not change(account):
+                    return False
+                row = msgspec.json.encode(account)
+                if self._store.keep("budget", self._name, row, expected=known):
+                    return True
+                time.sleep(random.uniform(0, 0.002))
+        except StoreUnavailableError as error:
+            _record_away(error)
+        else:
+            _record_away("too many processes spend from one budget at once")
+        return False
+
+
+def _record_away(why: object) -> None:
+    record_problem("state", f"{why}: nothing is judged that costs anything until it is back")

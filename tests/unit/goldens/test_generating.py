@@ -129,7 +129,7 @@ async def test_nothing_is_spent_beyond_the_budget_and_a_larger_one_goes_on(works
     whole.path = workshop.path.with_name("whole")
     wanted = await whole.run(6)
     paid = await workshop.run(6, budget=budget)
-    assert paid.is_budget_spent
+    assert paid.budget.is_spent
     assert paid.usage.cost_usd <= budget
     result = await workshop.run(6)
     assert result.goldens == wanted.goldens
@@ -159,7 +159,7 @@ async def test_what_is_under_way_when_the_run_is_to_end_is_kept(workshop):
     made.stopping.set()
     workshop.completer.released.set()
     await running
-    assert (made.goldens, made.is_budget_spent, made.failure) == ([], False, "")
+    assert (made.goldens, made.budget.is_spent, made.failure) == ([], False, "")
     assert len(workshop.model.asked) == 4
     await workshop.run(4)
     assert sum(asked.task == "write" for asked in workshop.model.asked) == 4

@@ -98,13 +98,6 @@ def test_the_coin_falls_where_it_is_below_the_chance(clock):
         assert decision.drawn is (uniform_of(told.id) < decision.inclusion_probability)
 
 
-@pytest.mark.parametrize("rate", [0, -0.1, 1.1])
-def test_a_rate_outside_its_range_is_refused(clock, rate):
-    """Rates lie above 0 and up to 1."""
-    with pytest.raises(ValueError, match="rate"):
-        AdaptiveSampler(rate, clock=clock)
-
-
 # Forced
 
 
