@@ -145,7 +145,7 @@ class Tick:
         if self._is_announced:
             return
         row = self._store.row(*OBJECTIVES)
-        known = json.loads(row or b"{}")
+        known = _objectives_of(row)
         told = known | {each.series: each.objective for each in self._watched}
         # Where another process was faster it is tried again at the next tick.
         self._is_announced = told == known or self._store.keep(
@@ -179,7 +179,7 @@ class Tick:
         rows: dict[Key, bytes | None] = {}
         self._window_rows(known, now_s, rows, is_minute=is_minute)
         if is_minute or not self._objectives:
-            self._objectives = json.loads(store.row(*OBJECTIVES) or b"{}")
+            self._objectives = _objectives_of(store.row(*OBJECTIVES))
         events: list[AlarmEvent] = []
         alarms: dict[str, Alarm] = {}
         for each in self._watched:
@@ -449,6 +449,13 @@ def _advance(
             # What was seen so far has raised (or cleared) it, and is not to do so again.
             alarm.take_over(ahead.copy())
     return ahead, events
+
+
+def _objectives_of(row: bytes | None) -> dict[str, float | None]:
+    """Return the objectives by series; a row that cannot be read is written anew."""
+    with contextlib.suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(row or b"{}", type=dict[str, float | None])
+    return {}
 
 
 def _by_series(rows: Rows) -> dict[str, Rows]:

@@ -92,7 +92,7 @@ class Redis(Store):
             pipeline.time()
             for kind, key in names:
                 if kind == RECORD:
-                    pipeline.get(f"{self._prefix}record".encode() + key)
+                    pipeline.get(f"{self._prefix}record:".encode() + key)
                 else:
                     pipeline.hget(f"{self._prefix}rows:{kind}", key)
             (seconds, micros), *found = pipeline.execute()
@@ -104,7 +104,7 @@ class Redis(Store):
             names[name] = LONG_S if name[0] == "q" else SHORT_S
         for (kind, key), row in {**change.expected, **change.rows}.items():
             if kind == RECORD:
-                names[f"record{key}"] = DAY_S if row else SETTLED_S
+                names[f"record:{key}"] = DAY_S if row else SETTLED_S
             else:
                 names |= {f"rows:{kind}": LONG_S, f"order:{kind}": LONG_S}
         arguments = (

@@ -16,7 +16,7 @@ for _, each in ipairs(cmsgpack.unpack(ARGV[2])) do
   local kind, key, row = each[1], each[2], each[3][1] or false
   local known
   if kind == 'record' then
-    known = redis.call('GET', keys['record' .. key])
+    known = redis.call('GET', keys['record:' .. key])
   else
     known = redis.call('HGET', keys['rows:' .. kind], key)
   end
@@ -60,7 +60,7 @@ local kinds = {}
 for _, each in ipairs(cmsgpack.unpack(ARGV[6])) do
   local kind, key, row = each[1], each[2], each[3][1]
   if kind == 'record' then
-    redis.call('SET', keys['record' .. key], row, 'EX', lives['record' .. key])
+    redis.call('SET', keys['record:' .. key], row, 'EX', lives['record:' .. key])
   else
     local rows, order = keys['rows:' .. kind], keys['order:' .. kind]
     kinds[kind] = kinds[kind] or tonumber(redis.call('ZRANGE', order, -1, -1, 'WITHSCORES')[2]) or 0

@@ -243,5 +243,6 @@ def test_what_another_release_wrote_of_alarms_and_means_begins_anew():
     service = Service()
     unreadable = {"alarm:s": b"\xc1", "window:1h": b'{"s":[[1,0,0],null]}'}
     service.store.keep_all("tick", unreadable)
+    service.store.keep("objective", "all", b"[0.05")
     service.run(HOUR_S, lambda _t, _s: 0.5)
     assert [event.raised for event in service.events] == [True]

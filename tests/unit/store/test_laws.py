@@ -77,7 +77,8 @@ def test_no_draw_goes_to_a_closed_bucket(store):
 
 
 def test_a_record_is_settled_once(store):
-    """The second settlement is refused, and nothing of its batch is added."""
+    """The second settlement is refused, and nothing of its batch is added; whatever its id."""
+    store.add({"r0": {"s": [0.0]}}, [Settlement("1", entry="1-1"), Settlement("s")])
     store.add({"r0": {"s": [1.0]}}, [Settlement("one")])
     added = store.add({"r0": {"s": [1.0]}}, [Settlement("two"), Settlement("one")])
     assert added.refused == {"one"}
