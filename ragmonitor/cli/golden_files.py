@@ -131,14 +131,13 @@ def mine_traffic(options: MineOptions) -> int:
     mined, found = mine(traffic, options.count, known=known)
     with file_errors(options.output):
         add_goldens(options.output, mined)
-    written = len(mined)
     reasons = ", ".join(f"{name} {n}" for name, n in found.items() if n) or "none"
     say(f"{len(traffic.answers)} answers; reasons: {reasons}")
     if traffic.without_text:
         say(f"{traffic.without_text} without text: the monitor's setting content keeps it back")
     if traffic.bad_lines:
         say(f"{traffic.bad_lines} lines are no reports")
-    say(f"{written} candidates added to {options.output}")
-    if written:
+    say(f"{len(mined)} candidates added to {options.output}")
+    if mined:
         say("put their answers right, and set `status` to `accepted`: until then none is asked")
-    return FINE if written else SOMETHING_WRONG
+    return FINE if mined else SOMETHING_WRONG

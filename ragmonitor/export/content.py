@@ -132,16 +132,13 @@ def clipped(text: str, most: int) -> str:
 
     No character is split.
     """
-    if text.isascii():
-        if len(text) <= most:  # as nearly always
-            return text
-        size, data = len(text), text[:most].encode()
-    else:
-        text = encodable(text)
-        data = text.encode()
-        size = len(data)
-        if size <= most:
-            return text
+    if len(text) <= most and text.isascii():  # as nearly always
+        return text
+    text = encodable(text)
+    data = text.encode()
+    size = len(data)
+    if size <= most:
+        return text
     # As long as the mark can get: what is left out has no more digits than the whole.
     room = most - size_bytes(CUT.format(left_out=size))
     if room < 0:

@@ -151,7 +151,7 @@ class IncidentKeeper(Exporter):
         if not alarms:
             self._over.clear()
             return
-        after = self._opened(alarms, now_s) if before is None else before
+        after = self._opened(alarms) if before is None else before
         after = self._updated(after.with_alarms(alarms, now_s), now_s)
         # Where another process was faster, the next numbers come in two seconds.
         if after == before or not self.journal.replace(kept, after):
@@ -188,7 +188,7 @@ class IncidentKeeper(Exporter):
                 known[key] = old.model_copy(update={"cleared_s": now_s})
         return tuple(known.values())
 
-    def _opened(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Incident:
+    def _opened(self, alarms: tuple[IncidentAlarm, ...]) -> Incident:
         alarm = min(alarms, key=lambda each: each.since_s)
         raised = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y%m%d-%H%M%S")
         signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
@@ -199,7 +199,7 @@ class IncidentKeeper(Exporter):
             opened_s=alarm.since_s,
             updated_s=0.0,
             alarms=alarms,
-            cause=NamedCause(kind="unknown", named_s=now_s),
+            cause=NamedCause(kind="unknown"),
         )
 
     def _updated(self, incident: Incident, now_s: float) -> Incident:
