@@ -134,19 +134,15 @@ def _command(taken: type, place: str) -> Callable[..., None]:
     return command
 
 
-def _register() -> None:
-    groups = {"": app}
-    for path, (taken, place) in COMMANDS.items():
-        group, _, name = path.rpartition(" ")
-        if group not in groups:
-            groups[group] = typer.Typer(
-                no_args_is_help=True, help=f"{GROUPS[group]}\n\n{EXIT_CODES}"
-            )
-            app.add_typer(groups[group], name=group)
-        groups[group].command(name=name, epilog=EXIT_CODES)(_command(taken, place))
-
-
-_register()
+_groups = {"": app}
+for _path, _options_and_place in COMMANDS.items():
+    _group, _, _name = _path.rpartition(" ")
+    if _group not in _groups:
+        _groups[_group] = typer.Typer(
+            no_args_is_help=True, help=f"{GROUPS[_group]}\n\n{EXIT_CODES}"
+        )
+        app.add_typer(_groups[_group], name=_group)
+    _groups[_group].command(name=_name, epilog=EXIT_CODES)(_command(*_options_and_place))
 
 
 def main() -> None:
