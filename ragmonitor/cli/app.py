@@ -36,19 +36,13 @@ class Guarded(TyperGroup):
 
             say(f"error: {masked(str(error))}")
             raise typer.Exit(USAGE) from None
-        except BrokenPipeError:  # the reader has closed the pipe, as `head` does
-            _drop_buffered()
-            raise typer.Exit(SOMETHING_WRONG) from None
         except OSError as error:  # a full disk behind `>`, a working directory that is gone
-            place = f"{error.filename}: " if error.filename else ""
-            say(f"error: {place}{error.strerror or error}")
-            _drop_buffered()
+            if not isinstance(error, BrokenPipeError):  # a reader that has enough, as `head` does
+                place = f"{error.filename}: " if error.filename else ""
+                say(f"error: {place}{error.strerror or error}")
+            # The rest of standard output goes nowhere: nothing reads it any more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(SOMETHING_WRONG) from None
-
-
-def _drop_buffered() -> None:
-    """Discard the rest of standard output: nothing reads it any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(

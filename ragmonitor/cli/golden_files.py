@@ -12,7 +12,7 @@ from ragmonitor.cli.terminal import (
     FINE,
     INTERRUPTED,
     SOMETHING_WRONG,
-    interruptible,
+    be_interruptible,
     print_json,
     progress,
     say,
@@ -63,8 +63,8 @@ def generate_from_documents(options: GenerateOptions) -> int:
 
     async def make() -> None:
         async with scorer:
-            with interruptible(made.stopping):
-                await made.run(options.count, progressed)
+            be_interruptible(made.stopping)
+            await made.run(options.count, progressed)
 
     is_interrupted = False
     with progress(lambda: f"making questions: {len(made.goldens)} kept") as advance:

@@ -17,7 +17,7 @@ from ragmonitor.cli.terminal import (
     FINE,
     INTERRUPTED,
     SOMETHING_WRONG,
-    interruptible,
+    be_interruptible,
     print_json,
     print_table,
     progress,
@@ -165,10 +165,10 @@ async def _score(
     is_piped = options.file == "-"
     # A bar between lines of output on one terminal would be read by nobody.
     is_bare = options.quiet or (options.output is None and sys.stdout.isatty())
-    # Nothing but Python's own way ends a read of standard input.
-    interruption = contextlib.nullcontext() if is_piped else interruptible(scorer.stopping)
+    if not is_piped:  # nothing but Python's own way ends a read of standard input
+        be_interruptible(scorer.stopping)
     try:
-        with progress(text, quiet=is_bare) as advance, interruption:
+        with progress(text, quiet=is_bare) as advance:
             async with contextlib.aclosing(scorer.outcomes(lines)) as outcomes:
                 async for outcome in outcomes:
                     output.write(outcome)

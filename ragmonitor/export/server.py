@@ -62,8 +62,6 @@ Receive = Callable[[str, Message, bytes], Reply]
 Admit = Callable[[str, Message], Reply | None]
 """From target and headers of a request that sends something to a refusal, before it is read."""
 
-_BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
-
 
 class HttpServer(ThreadingTCPServer):
     """Answers requests, a bounded number at once, each for a bounded time.
@@ -154,7 +152,7 @@ class HttpServer(ThreadingTCPServer):
         """Return a reply, or that there is none by an error of ours."""
         with shielded("metrics"):
             return answer()
-        return _BROKEN
+        return Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 
 
 class _Handler(BaseHTTPRequestHandler):
