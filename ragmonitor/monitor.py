@@ -546,22 +546,18 @@ class Monitor:
     def _poll(self) -> None:
         self._refreshes += 1
         if self._refreshes == ANNOUNCED_AT:
-            self._announce()
+            attached = [*self._recorders, *(("spans",) if self._spans is not None else ())]
+            logger.info(
+                "ragmonitor: watching %s (%s); metrics: %s; page: %s; traces: %s",
+                self.settings.service,
+                ", ".join(attached) or "plain code",
+                self.metrics_url or "not served",
+                self.ui_url or "not served (server.ui)",
+                self._back.destination(),
+            )
         for source in self._sources():
             with shielded("capture"):
                 source.sweep()
-
-    def _announce(self) -> None:
-        """Say once where everything is."""
-        attached = [*self._recorders, *(("spans",) if self._spans is not None else ())]
-        logger.info(
-            "ragmonitor: watching %s (%s); metrics: %s; page: %s; traces: %s",
-            self.settings.service,
-            ", ".join(attached) or "plain code",
-            self.metrics_url or "not served",
-            self.ui_url or "not served (server.ui)",
-            self._back.destination(),
-        )
 
     def _sources(self) -> tuple[Recorder | InteractionSpanProcessor, ...]:
         spans = () if self._spans is None else (self._spans,)

@@ -36,19 +36,13 @@ class Guarded(TyperGroup):
 
             say(f"error: {masked(str(error))}")
             raise typer.Exit(USAGE) from None
-        except BrokenPipeError:  # the reader has closed the pipe, as `head` does
-            _drop_buffered()
-            raise typer.Exit(SOMETHING_WRONG) from None
         except OSError as error:  # a full disk behind `>`, a working directory that is gone
-            place = f"{error.filename}: " if error.filename else ""
-            say(f"error: {place}{error.strerror or error}")
-            _drop_buffered()
+            if not isinstance(error, BrokenPipeError):  # a reader that has enough, as `head` does
+                place = f"{error.filename}: " if error.filename else ""
+                say(f"error: {place}{error.strerror or error}")
+            # The rest of standard output goes nowhere: nothing reads it any more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(SOMETHING_WRONG) from None
-
-
-def _drop_buffered() -> None:
-    """Discard the rest of standard output: nothing reads it any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(
@@ -134,19 +128,15 @@ def _command(taken: type, place: str) -> Callable[..., None]:
     return command
 
 
-def _register() -> None:
-    groups = {"": app}
-    for path, (taken, place) in COMMANDS.items():
-        group, _, name = path.rpartition(" ")
-        if group not in groups:
-            groups[group] = typer.Typer(
-                no_args_is_help=True, help=f"{GROUPS[group]}\n\n{EXIT_CODES}"
-            )
-            app.add_typer(groups[group], name=group)
-        groups[group].command(name=name, epilog=EXIT_CODES)(_command(taken, place))
-
-
-_register()
+_groups = {"": app}
+for _path, _options_and_place in COMMANDS.items():
+    _group, _, _name = _path.rpartition(" ")
+    if _group not in _groups:
+        _groups[_group] = typer.Typer(
+            no_args_is_help=True, help=f"{GROUPS[_group]}\n\n{EXIT_CODES}"
+        )
+        app.add_typer(_groups[_group], name=_group)
+    _groups[_group].command(name=_name, epilog=EXIT_CODES)(_command(*_options_and_place))
 
 
 def main() -> None:

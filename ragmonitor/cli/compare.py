@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,10 +141,8 @@ def _row(name: str, scores: Sequence[tuple[float, float]]) -> dict[str, Any]:
     paired = paired_difference(scores)
     if paired is None:
         return {"evaluator": name, "pairs": 0}
-    means = ("first_mean", "second_mean", "difference", "lower", "upper")
-    rounded = {mean: round(getattr(paired, mean), 4) for mean in means}
-    is_told_apart = {"is_told_apart": paired.is_told_apart}
-    return {"evaluator": name, "pairs": paired.pairs} | rounded | is_told_apart
+    rounded = {field: round(value, 4) for field, value in asdict(paired).items()}
+    return {"evaluator": name} | rounded | {"is_told_apart": paired.is_told_apart}
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

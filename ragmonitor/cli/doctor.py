@@ -20,11 +20,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import typer
+from pydantic import SecretStr
 
 import ragmonitor
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import masked_value
-from ragmonitor.cli.monitor_client import RunningMonitor, is_free, why_no_numbers
+from ragmonitor.cli.monitor_client import RunningMonitor, is_free
 from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, usage_text
 from ragmonitor.evaluators import table
@@ -44,7 +45,7 @@ from ragmonitor.pipeline.build import (
 )
 from ragmonitor.pipeline.judging import ReadingEngine
 from ragmonitor.pipeline.streams import RedisStream
-from ragmonitor.records import Assessment, Chunk, Interaction, Verdict
+from ragmonitor.records import Chunk, Interaction, Verdict
 from ragmonitor.runtime.addresses import UNIX, shown
 from ragmonitor.runtime.errors import InputError, JudgeError, RagMonitorError, StreamError
 from ragmonitor.runtime.guard import reason
@@ -153,9 +154,7 @@ def probes(settings: Settings) -> Iterator[tuple[str, Probe]]:
     if settings.send_to is not None and not settings.send_to.get_secret_value().startswith(UNIX):
         yield "stream", partial(_stream, settings)
     if settings.state is not None:
-        place = settings.state
-        address = place if isinstance(place, Path) else place.get_secret_value()
-        yield "state", partial(_state, address)
+        yield "state", partial(_state, settings.state)
     yield "judge builtin", partial(read_trial, BuiltinJudge)
     if isinstance(named := settings.judge.builtin, str):
         yield "judge.builtin", partial(read_trial, partial(judge_named, settings, named))
@@ -231,8 +230,8 @@ def _metrics(settings: Settings) -> str:
             f"{where} is taken by another program, or cannot be listened on",
             f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any",
         ) from error
-    named = [f"{each.get('service')} {why_no_numbers(each)}".strip() for each in records]
-    return f"{where} serves ragmonitor's series: {', '.join(named)}"
+    named = ", ".join(str(each.get("service")) for each in records)
+    return f"{where} serves ragmonitor's series: {named}"
 
 
 def _exporter(settings: Settings) -> str:
@@ -271,7 +270,7 @@ def _stream(settings: Settings) -> str:
     return f"{name} answers, and keeps records on disk"
 
 
-def _state(place: Path | str) -> str:
+def _state(place: Path | SecretStr) -> str:
     """Write to the state, and compare the server's clock. No file is made."""
     store = store_at(place, "doctor")
     if isinstance(place, Path) and not Path(store.place).exists():
@@ -350,12 +349,8 @@ def _judges(settings: Settings) -> Iterator[tuple[str, Probe]]:
 def read_trial(make: Callable[[], Judge]) -> str:
     """Make a judge, and have it tell the sentences of one answer apart, in one reading."""
     judge = make()
-
-    async def assessed() -> Assessment:
-        return await judge.assess(TRIAL)
-
     try:
-        assessment = asyncio.run(assessed())
+        assessment = asyncio.run(judge.assess(TRIAL))
     except JudgeError as error:
         raise ProbeFailedError(f"{error} ({usage_text(error.usage)})", JUDGE_REMEDY) from error
     except Exception as error:

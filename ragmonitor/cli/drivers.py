@@ -31,9 +31,6 @@ of the interaction, which the framework hands on in its own way."""
 class Driver(Protocol):
     """Runs one framework for the command line."""
 
-    framework: str
-    """The value of `Interaction.framework`."""
-
     def instrument(self, monitor: Monitor) -> None:
         """Attach the integration to the framework, for the whole process."""
         ...

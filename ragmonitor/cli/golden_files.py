@@ -12,7 +12,7 @@ from ragmonitor.cli.terminal import (
     FINE,
     INTERRUPTED,
     SOMETHING_WRONG,
-    interruptible,
+    be_interruptible,
     print_json,
     progress,
     say,
@@ -63,8 +63,8 @@ def generate_from_documents(options: GenerateOptions) -> int:
 
     async def make() -> None:
         async with scorer:
-            with interruptible(made.stopping):
-                await made.run(options.count, progressed)
+            be_interruptible(made.stopping)
+            await made.run(options.count, progressed)
 
     is_interrupted = False
     with progress(lambda: f"making questions: {len(made.goldens)} kept") as advance:
@@ -131,14 +131,13 @@ def mine_traffic(options: MineOptions) -> int:
     mined, found = mine(traffic, options.count, known=known)
     with file_errors(options.output):
         add_goldens(options.output, mined)
-    written = len(mined)
     reasons = ", ".join(f"{name} {n}" for name, n in found.items() if n) or "none"
     say(f"{len(traffic.answers)} answers; reasons: {reasons}")
     if traffic.without_text:
         say(f"{traffic.without_text} without text: the monitor's setting content keeps it back")
     if traffic.bad_lines:
         say(f"{traffic.bad_lines} lines are no reports")
-    say(f"{written} candidates added to {options.output}")
-    if written:
+    say(f"{len(mined)} candidates added to {options.output}")
+    if mined:
         say("put their answers right, and set `status` to `accepted`: until then none is asked")
-    return FINE if written else SOMETHING_WRONG
+    return FINE if mined else SOMETHING_WRONG

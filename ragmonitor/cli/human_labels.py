@@ -183,13 +183,14 @@ def rate(options: RateOptions) -> int:
         )
     judged, answers = _judged_rate(rows)
     labels = labels_of(rows)
+    found = sum(label.judged for label in labels)
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
     rate = corrected(judged, labels)
     shares: Mapping[str, tuple[str, int, Estimate | None]] = {
         "judged_rate": ("judged hallucinated", answers, judged),
-        "ppv": ("... and people agree (PPV)", _judged_n(precision), precision),
-        "for": ("judged fine, and people do not agree (FOR)", _judged_n(omission), omission),
+        "ppv": ("... and people agree (PPV)", found, precision),
+        "for": ("judged fine, and people do not agree (FOR)", len(labels) - found, omission),
         "corrected_rate": ("corrected rate, by labels", len(labels), rate),
     }
     if options.json_output:
@@ -244,10 +245,6 @@ def _judged_rate(rows: Sequence[Label]) -> tuple[Estimate, int]:
     effective_n = answers * equality
     lower, upper = wilson(mean, effective_n)
     return Estimate(mean=mean, lower=lower, upper=upper, effective_n=effective_n), answers
-
-
-def _judged_n(share: Estimate | None) -> int:
-    return 0 if share is None else round(share.judged)
 
 
 def _interval(share: Estimate | None) -> dict[str, float] | None:

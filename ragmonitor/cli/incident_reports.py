@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -88,8 +87,7 @@ def incidents_of(host_or_url: str | None) -> Sequence[Incident]:
             raise InputError(
                 f"{shown(monitor.page_url)} serves no incidents of ragmonitor"
             ) from error
-    address = place if isinstance(place, Path) else place.get_secret_value()
-    store = store_at(address, settings.service)
+    store = store_at(place, settings.service)
     try:
         return Journal(store).recent()
     except StoreUnavailableError as error:

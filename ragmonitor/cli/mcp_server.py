@@ -81,7 +81,7 @@ class MonitorTools:
         return {
             "services": [
                 {name: each[name] for name in ("service", "threshold_days", "alarms")}
-                for each in self._services()
+                for each in self._monitor.numbers()
             ]
         }
 
@@ -115,7 +115,7 @@ class MonitorTools:
         largest = self._monitor.json("slices.json", "listed")["listed"] if has_rates else []
         groups = [
             {"service": each["service"]} | number
-            for each in self._services()
+            for each in self._monitor.numbers()
             for window in get_args(Window)
             for number in _numbers(each, window, of_parts=True)
             if dimension in ("", number["dimension"])
@@ -145,14 +145,10 @@ class MonitorTools:
             containing: Only answers with this text: a word of the question, answer or a chunk, a
                 document, a slice's value, a trace id.
         """
-        most = max(1, min(limit, MAX_ANSWERS))
-        return self._monitor.answers(search=containing, n=most)
-
-    def _services(self) -> list[dict[str, Any]]:
-        return self._monitor.numbers()
+        return self._monitor.answers(search=containing, n=max(1, min(limit, MAX_ANSWERS)))
 
     def _of_services(self, name: str, read: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-        found = [{"service": each["service"], name: read(each)} for each in self._services()]
+        found = [{"service": each["service"], name: read(each)} for each in self._monitor.numbers()]
         return {"services": found}
 
 

@@ -38,13 +38,6 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def why_no_numbers(record: Mapping[str, Any]) -> str:
-    """Return why a service's record has no numbers; empty: it has them."""
-    if not record.get("is_elsewhere"):
-        return ""
-    return "puts its answers on a stream: `ragmonitor worker` keeps the numbers"
-
-
 class RunningMonitor:
     """A running monitor, as it is served: its numbers beside /metrics, and its page."""
 
@@ -99,9 +92,12 @@ class RunningMonitor:
             InputError: Nothing answers, or the reply has no numbers of a monitor.
         """
         records = self.records()
-        kept = [record for record in records if not why_no_numbers(record)]
+        kept = [record for record in records if not record.get("is_elsewhere")]
         if records and not kept:
-            raise InputError(f"{shown(self.url)}: this process {why_no_numbers(records[0])}")
+            raise InputError(
+                f"{shown(self.url)}: this process puts its answers on a stream: "
+                "`ragmonitor worker` keeps the numbers"
+            )
         return kept
 
     def text(self, name: str) -> str:

@@ -13,16 +13,14 @@ from typing import Any, Literal
 import typer
 
 
-def option(default: Any, help: str, *names: str, **more: Any) -> Any:  # noqa: A002 - typer's name
-    """Return a field that is an option; a default of `...` says that it must be given."""
+def _field(make: Any, default: Any, help: str, *names: str, **more: Any) -> Any:  # noqa: A002 - typer's name
+    """Return a field that typer fills; a default of `...` says that it must be given."""
     value = MISSING if default is ... else default
-    return field(default=value, metadata={"typer": typer.Option(*names, help=help, **more)})
+    return field(default=value, metadata={"typer": make(*names, help=help, **more)})
 
 
-def argument(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 - typer's name
-    """Return a field that is an argument; a default of `...` says that it must be given."""
-    value = MISSING if default is ... else default
-    return field(default=value, metadata={"typer": typer.Argument(help=help, **more)})
+option = partial(_field, typer.Option)
+argument = partial(_field, typer.Argument)
 
 
 def flag(name: str, help: str, *more_names: str) -> Any:  # noqa: A002 - typer's name

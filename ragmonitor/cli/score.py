@@ -17,7 +17,7 @@ from ragmonitor.cli.terminal import (
     FINE,
     INTERRUPTED,
     SOMETHING_WRONG,
-    interruptible,
+    be_interruptible,
     print_json,
     print_table,
     progress,
@@ -165,10 +165,10 @@ async def _score(
     is_piped = options.file == "-"
     # A bar between lines of output on one terminal would be read by nobody.
     is_bare = options.quiet or (options.output is None and sys.stdout.isatty())
-    # Nothing but Python's own way ends a read of standard input.
-    interruption = contextlib.nullcontext() if is_piped else interruptible(scorer.stopping)
+    if not is_piped:  # nothing but Python's own way ends a read of standard input
+        be_interruptible(scorer.stopping)
     try:
-        with progress(text, quiet=is_bare) as advance, interruption:
+        with progress(text, quiet=is_bare) as advance:
             async with contextlib.aclosing(scorer.outcomes(lines)) as outcomes:
                 async for outcome in outcomes:
                     output.write(outcome)
@@ -270,7 +270,8 @@ class RagCheckerFile(ScoreFile):
 
     def __init__(self, file: BinaryIO, scorer: Scorer) -> None:
         super().__init__(file, scorer)
-        self._before = b'{"results": [\n'
+        self._before = b""
+        file.write(b'{"results": [\n')
 
     def write(self, outcome: Outcome) -> None:
         """Write one record; a line that could not be read has no place in this format."""
@@ -297,7 +298,6 @@ class RagCheckerFile(ScoreFile):
 
     def finish(self, rows: Iterable[EvaluatorSummary]) -> None:
         """Write the means over all records, as RAGChecker groups them, and close the document."""
-        start = b"" if self._before == b",\n" else self._before
         means = {
             row.evaluator.removeprefix(RAGCHECKER): round(100 * row.estimate.mean, 1)
             for row in rows
@@ -307,7 +307,7 @@ class RagCheckerFile(ScoreFile):
             group: {name: means[name] for name in names if name in means}
             for group, names in GROUPS.items()
         }
-        self._file.write(start + b'\n], "metrics": ' + json.dumps(groups).encode() + b"}\n")
+        self._file.write(b'\n], "metrics": ' + json.dumps(groups).encode() + b"}\n")
 
 
 def file_class(output: Path | None) -> type[ScoreFile]:

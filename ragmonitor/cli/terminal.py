@@ -123,9 +123,8 @@ def progress(text: Callable[[], str], *, quiet: bool = False) -> Iterator[Callab
             sys.stderr.write("\r\x1b[K")
 
 
-@contextmanager
-def interruptible(stopping: Event) -> Iterator[None]:
-    """Have Ctrl-C set an event, and a second one cancel the current task.
+def be_interruptible(stopping: Event) -> None:
+    """Have Ctrl-C set an event, and a second one cancel the current task, until the loop closes.
 
     Replies of a model that are under way are paid for, so they are awaited.
 
@@ -146,8 +145,3 @@ def interruptible(stopping: Event) -> Iterator[None]:
     # On Windows, and beside the main thread, there is no such way: Python's own stays.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        with suppress(NotImplementedError):
-            loop.remove_signal_handler(signal.SIGINT)

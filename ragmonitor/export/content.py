@@ -24,16 +24,12 @@ as keyed hashes (equal texts stay equal, nothing can be read), or not at all."""
 CUT = "… [cut: {left_out} more bytes]"
 """Stands at the end of a text that was too long."""
 
-HASH = "hmac-sha256:{digest}:{characters}"
 HASH_DIGITS = 16
 """Hex digits: among a million texts two collide with a chance of 3 in 100 million."""
 
 PROCESS_KEY = secrets.token_bytes(32)
 """The key of hashes where none is set: forgotten with the process (and shared by its forked
 children)."""
-
-UNTYPED_ERROR = "error"
-"""Stands where a type would, of an error that does not say its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +51,7 @@ class ContentPolicy:
             return text
         if self.content == "none":
             return ""
-        return HASH.format(digest=self.digest(text)[:HASH_DIGITS], characters=len(text))
+        return f"hmac-sha256:{self.digest(text)[:HASH_DIGITS]}:{len(text)}"
 
     def digest(self, text: str) -> str:
         """Return the hexadecimal digits of a text's HMAC-SHA256."""
@@ -107,8 +103,8 @@ def iso_time(time_ns: int) -> str:
 
 
 def error_kind(error: str) -> str:
-    """Return the type of an error, or what stands for one that does not say its own."""
-    return (error_type(error) or UNTYPED_ERROR) if error else ""
+    """Return the type of an error; `error` for one that does not say its own."""
+    return (error_type(error) or "error") if error else ""
 
 
 def error_message(error: str) -> str:
@@ -132,16 +128,13 @@ def clipped(text: str, most: int) -> str:
 
     No character is split.
     """
-    if text.isascii():
-        if len(text) <= most:  # as nearly always
-            return text
-        size, data = len(text), text[:most].encode()
-    else:
-        text = encodable(text)
-        data = text.encode()
-        size = len(data)
-        if size <= most:
-            return text
+    if len(text) <= most and text.isascii():  # as nearly always
+        return text
+    text = encodable(text)
+    data = text.encode()
+    size = len(data)
+    if size <= most:
+        return text
     # As long as the mark can get: what is left out has no more digits than the whole.
     room = most - size_bytes(CUT.format(left_out=size))
     if room < 0:

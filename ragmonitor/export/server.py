@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any, Final, Literal
 
 from ragmonitor.export.content import compact_json
@@ -49,12 +49,10 @@ class Reply:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def json_reply(
-    value: Any, *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()
-) -> Reply:
+def json_reply(value: Any, *, status: int = 200) -> Reply:
     """Return a value as JSON; a lone surrogate, which UTF-8 lacks, as JSON's own escape for it."""
     body = compact_json(value).encode("utf-8", "backslashreplace")
-    return Reply(status=status, content_type="application/json", body=body, headers=headers)
+    return Reply(status=status, content_type="application/json", body=body)
 
 
 Answer = Callable[[str, Message], Reply]
@@ -64,12 +62,14 @@ Receive = Callable[[str, Message, bytes], Reply]
 Admit = Callable[[str, Message], Reply | None]
 """From target and headers of a request that sends something to a refusal, before it is read."""
 
-_BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 
+class HttpServer(ThreadingTCPServer):
+    """Answers requests, a bounded number at once, each for a bounded time.
 
-class HttpServer(ThreadingHTTPServer):
-    """Answers requests, a bounded number at once, each for a bounded time."""
+    Not the library's `HTTPServer`: that asks the name service for its own name, which may block.
+    """
 
+    allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
@@ -99,7 +99,6 @@ class HttpServer(ThreadingHTTPServer):
         Raises:
             OSError: The address cannot be listened on.
         """
-        self._host = host
         self.answer, self.receive, self.admit = answer, receive, admit
         self.count = count
         self.max_body_bytes = max_body_bytes
@@ -116,11 +115,6 @@ class HttpServer(ThreadingHTTPServer):
         for connection in list(self.connections):
             with contextlib.suppress(OSError):
                 os.close(connection.detach())  # a file of the thread's keeps a socket open
-
-    def server_bind(self) -> None:
-        """Bind, without HTTPServer's query to the name service, which may block."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = self._host, int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Give a connection a thread; of too many the oldest without a request is closed."""
@@ -158,7 +152,7 @@ class HttpServer(ThreadingHTTPServer):
         """Return a reply, or that there is none by an error of ours."""
         with shielded("metrics"):
             return answer()
-        return _BROKEN
+        return Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -192,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Return what was sent after the head; None: an error was the answer."""
         if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
             return self._chunks()
-        length = self.headers.get("Content-Length", "" if self.command == "POST" else "0")
+        length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or len(length) > 9:
             self.send_error(411)
         elif int(length) > self.server.max_body_bytes:

@@ -105,8 +105,6 @@ class NamedCause(Part):
     kind: CauseKind
     """`everywhere`: parts were compared, and none stands out; `unknown`: nothing is known yet."""
     name: Name = ""
-    named_s: float
-    """The time when it was named first."""
     now: Rate | None = None
     """The mean over its answers since the rise began; None: not known of documents."""
     before: Rate | None = None
@@ -244,23 +242,17 @@ class Incident(Part):
             now_s: The time of it.
         """
         update: dict[str, object] = {"check": check or self.check, "updated_s": now_s}
-        cause = NamedCause(kind="unknown", named_s=now_s)
+        cause = NamedCause(kind="unknown")
         if found is not None:
-            events = [NearEvent.model_validate(each) for each in found.events[:MAX_EVENTS]]
-            update["events"] = tuple(events)
-            shift = found.shift
-            update["shift"] = None if shift is None else Shift(**shift._asdict())
+            update["events"] = tuple(map(NearEvent.model_validate, found.events[:MAX_EVENTS]))
+            update["shift"] = found.shift and Shift(**found.shift._asdict())
             if found.is_everywhere:
-                cause = NamedCause(kind="everywhere", named_s=now_s)
+                cause = NamedCause(kind="everywhere")
             for part in found.parts[:1]:
-                told = {"named_s": now_s, "now": part.now, "before": part.before}
-                cause = NamedCause.model_validate({"kind": part.kind, "name": part.name} | told)
+                cause = NamedCause.model_validate(part)
         if check is not None and check.cause == "judge":
-            cause = NamedCause(kind="judge", named_s=now_s)
-        known = self.cause
-        if (cause.kind, cause.name) == (known.kind, known.name):
-            update["cause"] = cause.model_copy(update={"named_s": known.named_s})
-        elif cause.kind not in NAMELESS or known.kind == "unknown":
+            cause = NamedCause(kind="judge")
+        if cause.kind not in NAMELESS or self.cause.kind == "unknown":
             update["cause"] = cause
         return self.model_copy(update=update)
 

@@ -22,7 +22,7 @@ from ragmonitor.incidents.incident import (
 )
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.notices import Notifier
-from ragmonitor.records import AlarmEvent, Report, Snapshot
+from ragmonitor.records import AlarmCause, AlarmEvent, Report, Snapshot
 from ragmonitor.runtime.guard import contained
 from ragmonitor.runtime.protocols import Clock, Exporter
 from ragmonitor.stats.signals import HALLUCINATION, outcomes
@@ -93,7 +93,6 @@ class IncidentKeeper(Exporter):
         self._suspects: dict[str, BadAnswer] = {}
         self._over: set[_Key] = set()
         """The alarms that this process, which evaluates them, has just cleared."""
-        self._snapshot = Snapshot()
         self._due_s = -math.inf
         self._is_open = True  # until somebody has looked
 
@@ -126,7 +125,8 @@ class IncidentKeeper(Exporter):
             self._update(snapshot)
 
     def _update(self, snapshot: Snapshot) -> None:
-        self._snapshot, now_s = snapshot, self._now()
+        """Bring the open incident up to date by the alarms that are on, and tell people."""
+        now_s = self._now()
         active = [state for state in snapshot.alarms if state.active]
         if not (active or self._is_open) or now_s < self._due_s:
             return
@@ -134,25 +134,15 @@ class IncidentKeeper(Exporter):
             self.journal.strip()
         self._due_s = now_s + LOOK_S
         on = [IncidentAlarm.model_validate(state) for state in active]
-        self._change({alarm.key: alarm for alarm in on})
-
-    def flush(self, timeout_s: float) -> bool:
-        """Wait for notices that are under way; return whether all are out."""
-        return self._notices is None or self._notices.flush(timeout_s)
-
-    # --- what an incident becomes ---------------------------------------------------------------
-
-    def _change(self, on: Mapping[_Key, IncidentAlarm]) -> None:
-        """Bring the open incident up to date by the alarms that are on, and tell people."""
         kept = self.journal.open()
-        before, now_s = kept.incident, self._now()
-        alarms = self._alarms(before, on, now_s)
+        before = kept.incident
+        alarms = self._alarms(before, {alarm.key: alarm for alarm in on}, now_s)
         self._is_open = bool(alarms)
         if not alarms:
             self._over.clear()
             return
-        after = self._opened(alarms, now_s) if before is None else before
-        after = self._updated(after.with_alarms(alarms, now_s), now_s)
+        after = self._opened(alarms) if before is None else before
+        after = self._updated(after.with_alarms(alarms, now_s), snapshot.cause, now_s)
         # Where another process was faster, the next numbers come in two seconds.
         if after == before or not self.journal.replace(kept, after):
             return
@@ -162,6 +152,12 @@ class IncidentKeeper(Exporter):
         if occasion is not None and self._notices is not None:
             with contained("notify"):
                 self._notices.tell(occasion, after)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait for notices that are under way; return whether all are out."""
+        return self._notices is None or self._notices.flush(timeout_s)
+
+    # --- what an incident becomes ---------------------------------------------------------------
 
     def _alarms(
         self, before: Incident | None, on: Mapping[_Key, IncidentAlarm], now_s: float
@@ -188,7 +184,7 @@ class IncidentKeeper(Exporter):
                 known[key] = old.model_copy(update={"cleared_s": now_s})
         return tuple(known.values())
 
-    def _opened(self, alarms: tuple[IncidentAlarm, ...], now_s: float) -> Incident:
+    def _opened(self, alarms: tuple[IncidentAlarm, ...]) -> Incident:
         alarm = min(alarms, key=lambda each: each.since_s)
         raised = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y%m%d-%H%M%S")
         signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
@@ -199,10 +195,10 @@ class IncidentKeeper(Exporter):
             opened_s=alarm.since_s,
             updated_s=0.0,
             alarms=alarms,
-            cause=NamedCause(kind="unknown", named_s=now_s),
+            cause=NamedCause(kind="unknown"),
         )
 
-    def _updated(self, incident: Incident, now_s: float) -> Incident:
+    def _updated(self, incident: Incident, cause: AlarmCause | None, now_s: float) -> Incident:
         """Return the incident with what is known now."""
         pause_s = min(MAX_UPDATE_S, UPDATE_SHARE * (now_s - incident.opened_s))
         if incident.is_open and now_s - incident.updated_s >= max(LOOK_S, pause_s):
@@ -210,8 +206,7 @@ class IncidentKeeper(Exporter):
             if self.explain is not None and leading.kind == "quality":
                 with contained("causes"):
                     found = self.explain(leading.signal, incident.since_s)
-            check = self._snapshot.cause or incident.check
-            incident = incident.explained(check, found, now_s)
+            incident = incident.explained(cause or incident.check, found, now_s)
         self._suspect(incident.leading)
         since_s = incident.since_s - LATE_S
         return incident.with_answers(e for e in self._suspects.values() if e.at_s >= since_s)

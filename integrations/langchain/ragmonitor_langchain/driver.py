@@ -82,7 +82,6 @@ def _joined(documents: list[Document]) -> str:
 class LangChainDriver:
     """Builds LangChain applications for the demo."""
 
-    framework = "langchain"
     instrument = staticmethod(instrument)
     uninstrument = staticmethod(uninstrument)
 

@@ -76,7 +76,6 @@ class _FunctionRetriever(BaseRetriever):
 class LlamaIndexDriver:
     """Drives LlamaIndex for `ragmonitor demo`."""
 
-    framework = "llama_index"
     instrument = staticmethod(instrument)
     uninstrument = staticmethod(uninstrument)
 

@@ -42,11 +42,7 @@ def test_an_alarm_opens_an_incident_that_names_its_cause():
     found = scene.incident
     assert found.is_open
     assert explain.asked == [("hallucination", START_S - 120)]
-    assert (found.cause.kind, found.cause.name, found.cause.named_s) == (
-        "document",
-        "handbook.md",
-        START_S,
-    )
+    assert (found.cause.kind, found.cause.name) == ("document", "handbook.md")
     assert found.leading.span is not None
     assert (found.leading.span.mean, found.leading.span.scored) == (0.41, 80)
     (answer,) = found.answers
@@ -81,9 +77,7 @@ def test_evidence_that_comes_later_names_the_cause_and_people_are_told_once():
     explain.found = Explained(document()).found
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.cause.name == "handbook.md"
-    assert scene.incident.cause.named_s == START_S + 4
     scene.pass_time(100, on("hallucination"))
-    assert scene.incident.cause.named_s == START_S + 4
     assert scene.notices.occasions == ["raised", "named"]
 
 

@@ -3,7 +3,7 @@
 import { ask, element } from "./dom.js";
 import { language, t } from "./words.js";
 
-const INLINE = /\\([^A-Za-z0-9\s])|\*\*((?:\\.|[^\\])+?)\*\*|`([^`]+)`|\[((?:\\.|[^\]\\])*)\]\(<?([^)>]*)>?\)/g;
+const INLINE = /\\([^A-Za-z0-9\s])|\*\*((?:\\.|[^\\])+?)\*\*|\[((?:\\.|[^\]\\])*)\]\(<?([^)>]*)>?\)/g;
 
 /** The address of a link, where it leads to this page or to the web; else nothing. */
 function address(text) {
@@ -17,20 +17,14 @@ function inline(text) {
   const nodes = [];
   let reached = 0;
   for (const found of text.matchAll(INLINE)) {
-    const [whole, escaped, strong, code, label, target] = found;
+    const [whole, escaped, strong, label, target] = found;
     nodes.push(text.slice(reached, found.index));
     if (escaped) nodes.push(escaped);
     else if (strong) nodes.push(element("strong", {}, inline(strong)));
-    else if (code) nodes.push(element("code", {}, code));
     else nodes.push(element("a", { href: address(target) }, inline(label)));
     reached = found.index + whole.length;
   }
   return [...nodes, text.slice(reached)].filter(Boolean);
-}
-
-function cells(line, name) {
-  const found = line.replace(/^\| | \|$/g, "").split(/(?<!\\) \| /);
-  return element("tr", {}, found.map((each) => element(name, {}, inline(each))));
 }
 
 function block(text) {
@@ -38,14 +32,7 @@ function block(text) {
   const heading = /^(#{1,3}) (.*)$/.exec(text);
   if (heading) return element(`h${heading[1].length + 1}`, {}, inline(heading[2]));
   if (text.startsWith("> ")) return element("blockquote", {}, inline(lines.map((each) => each.replace(/^> ?/, "")).join(" ")));
-  if (/^\d+\. /.test(text)) return element("ol", {}, lines.map((each) => element("li", {}, inline(each.replace(/^\d+\. /, "")))));
   if (text.startsWith("- ")) return element("ul", {}, lines.map((each) => element("li", {}, inline(each.slice(2)))));
-  if (text.startsWith("| ")) {
-    const [head, , ...rows] = lines;
-    return element("div", { class: "wide-table" }, element("table", {},
-      element("thead", {}, cells(head, "th")),
-      element("tbody", {}, rows.map((each) => cells(each, "td")))));
-  }
   return element("p", {}, inline(lines.join(" ")));
 }
 
