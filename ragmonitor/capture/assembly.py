@@ -385,24 +385,22 @@ class FinishedRuns:
 
     def _generation(self, run: Run) -> Generation:
         provider, model = self._told("model", run)
+        ended_ns = run.ended_ns or self._root.ended_ns
+        # The root's stream had its first text while this model wrote, or it is none of this one's.
+        read_ns = self._root.first_piece_ns
+        read_ns = read_ns if run.started_ns <= read_ns <= ended_ns else 0
         return Generation(
             input=tuple(self._told("prompt", run)),
             output=self._output(run),
             started_ns=run.started_ns,
-            ended_ns=run.ended_ns or self._root.ended_ns,
+            ended_ns=ended_ns,
             model=model,
             provider=provider,
             usage=self._told("usage", run),
             error=run.error,
-            first_token_ns=run.first_piece_ns or self._first_read_ns(run),
+            first_token_ns=run.first_piece_ns or read_ns,
             finish_reason=self._told("finish_reason", run),
         )
-
-    def _first_read_ns(self, model: Run) -> int:
-        """Return when the root's stream had its first text, if it came while this model wrote."""
-        first_ns = self._root.first_piece_ns
-        ended_ns = model.ended_ns or self._root.ended_ns
-        return first_ns if model.started_ns <= first_ns <= ended_ns else 0
 
     def _output(self, model: Run) -> str:
         return self._told("answer", model) or "".join(model.pieces)

@@ -23,7 +23,6 @@ import msgspec
 from ragmonitor.records import (
     Chunk,
     Interaction,
-    Message,
     Status,
     Usage,
 )
@@ -119,15 +118,6 @@ def tags_in(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
-def messages_in(items: Any) -> tuple[Message, ...]:
-    """Return the messages that a model was asked, from messages and texts, without what is none."""
-    return tuple(
-        Message(role="user", text=item) if isinstance(item, str) else item
-        for item in items
-        if isinstance(item, str | Message)
-    )
-
-
 def attributes_in(value: Any) -> dict[str, str]:
     """Return attributes by name, without None; a value that is no text is written as JSON."""
     with shielded("capture"):
@@ -184,11 +174,8 @@ def status_of(failure: BaseException) -> Status:
 class _Metadata:
     """The room that is left for the metadata of one record."""
 
-    __slots__ = ("characters", "values")
-
-    def __init__(self) -> None:
-        self.values = MAX_NODES
-        self.characters = MAX_CHARACTERS
+    values = MAX_NODES
+    characters = MAX_CHARACTERS
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         """Return a value as JSON has it, what is beyond a limit as `CUT`, others by their type."""

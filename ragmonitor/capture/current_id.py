@@ -21,10 +21,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 class _Request:
     """The newest interaction of one request; its threads and tasks share this object."""
 
-    __slots__ = ("id",)
-
-    def __init__(self) -> None:
-        self.id = ""
+    id = ""
 
 
 _newest: ContextVar[str] = ContextVar("ragmonitor_newest_id", default="")

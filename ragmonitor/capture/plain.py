@@ -35,7 +35,6 @@ from ragmonitor.capture.coercion import (
     chunks_in,
     error_text,
     items_in,
-    messages_in,
     note_unreadable,
     status_in,
     status_of,
@@ -128,7 +127,11 @@ class _PlainTranslator(Translator):
         return chunks
 
     def prompt(self, run: Run) -> Sequence[Message]:
-        return messages_in(run.inputs)
+        return tuple(
+            Message(role="user", text=item) if isinstance(item, str) else item
+            for item in run.inputs
+            if isinstance(item, str | Message)
+        )
 
     def answer(self, run: Run) -> str:
         return run.outputs or ""

@@ -63,13 +63,10 @@ class ProbeMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Mark a request that has the header, and pass all on."""
-        golden = "" if scope.get("type") != "http" else _header(dict(scope.get("headers") or ()))
-        if not golden:
+        header = dict(scope.get("headers") or ()).get(PROBE_HEADER.encode(), b"")
+        golden = unquote(header.decode("latin-1"))[:MAX_MARK_CHARACTERS]
+        if scope.get("type") != "http" or not golden:
             await self._app(scope, receive, send)
             return
         with marked(golden):
             await self._app(scope, receive, send)
-
-
-def _header(headers: Mapping[bytes, bytes]) -> str:
-    return unquote(headers.get(PROBE_HEADER.encode(), b"").decode("latin-1"))[:MAX_MARK_CHARACTERS]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ragmonitor.redaction.detections import Detection, apart, redacted
-from ragmonitor.redaction.key_formats import BEGINS, FORMATTED, MIN_RUN, PLACES, kind_of
+from ragmonitor.redaction.key_formats import BEGINS, FORMATS, FORMATTED, MIN_RUN, PLACES
 from ragmonitor.runtime.patterns import lazy_pattern
 
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_-.~+/=$,%"
@@ -101,7 +101,7 @@ def _formatted(text: str) -> Iterator[Detection]:
                 done = match.end()
                 if text[done - 1 : done + 1].isalnum() and done < end:
                     done = end  # longer than any that is known: none of it may stay
-                yield Detection(place, done, kind_of(match))
+                yield Detection(place, done, FORMATS[(match.lastindex or 1) - 1].kind)
         start = runs.find(_RUN, end)
 
 

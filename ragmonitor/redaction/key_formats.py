@@ -6,14 +6,12 @@ is documented the pattern allows for some more, since providers lengthen their k
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragmonitor.runtime.patterns import lazy_pattern
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """The format of one kind of keys."""
 
     kind: str
@@ -27,11 +25,6 @@ class Format:
     """So many characters of the key stand before `begins`..."""
     lead: str = ""
     """... and look like this."""
-
-    @property
-    def pattern(self) -> str:
-        """The pattern of a whole key."""
-        return f"{self.lead}(?:{self.begins}){self.rest}"
 
 
 MIN_RUN = 20
@@ -310,9 +303,10 @@ FORMATS = (
 
 FORMATTED = lazy_pattern(
     r"(?<![A-Za-z0-9])(?:"
-    + "|".join(f"(?P<s{n}>{key.pattern})" for n, key in enumerate(FORMATS))
+    + "|".join(f"({key.lead}(?:{key.begins}){key.rest})" for key in FORMATS)
     + ")"
 )
+"""A whole key; its group says by its number which of them."""
 PLACES = lazy_pattern(r"(?<![A-Za-z0-9])[A-Za-z0-9$_~.]")
 """The places where a word begins, and with it a key may."""
 BEGINS = lazy_pattern(
@@ -322,8 +316,3 @@ BEGINS = lazy_pattern(
 
 Without groups, and with the alternatives side by side: `re` is ten times as fast over such.
 """
-
-
-def kind_of(match: re.Match[str]) -> str:
-    """Return the kind of the key that `FORMATTED` matched."""
-    return FORMATS[int((match.lastgroup or "s0")[1:])].kind

@@ -7,6 +7,7 @@ Names are found by spaCy's models, telephone numbers by phonenumbers, all else b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
@@ -47,15 +48,12 @@ class PersonalData:
     """
 
     def __init__(self) -> None:
-        """Load nothing yet."""
-        self._pipelines: dict[str, Any] | None = None
-
-    def check(self) -> None:
-        """Check that everything is installed, without loading it.
+        """Check that everything is installed, and load nothing yet.
 
         Raises:
             MissingExtraError: The extra `personal` is not installed.
         """
+        self._pipelines: dict[str, Any] | None = None
         if any(find_spec(needed) is None for needed in ("spacy", "phonenumbers", "stdnum")):
             raise MissingExtraError("content.redaction 'personal'", "personal")
         missing = [language for language in MODELS if _best_model(language) is None]
@@ -74,7 +72,10 @@ class PersonalData:
             Exception: A model cannot be loaded.
         """
         if self._pipelines is None:
-            self._pipelines = _pipelines()
+            best = ((language, _best_model(language)) for language in MODELS)
+            self._pipelines = {
+                language: import_module("spacy").load(name) for language, name in best if name
+            }
         plain = plain_digits(text)
         found = [*formatted_in(plain), *_phones_in(plain)]
         for language in languages_of(text):
@@ -119,13 +120,3 @@ def _with_short_words(text: str, language: Language) -> str:
 
 def _best_model(language: Language) -> str | None:
     return next((model for model in MODELS[language] if find_spec(model) is not None), None)
-
-
-def _pipelines() -> dict[str, Any]:
-    """Return the spaCy pipeline of each language that has one."""
-    best = {language: name for language in MODELS if (name := _best_model(language))}
-    if not best:
-        return {}
-    import spacy
-
-    return {language: spacy.load(name) for language, name in best.items()}

@@ -98,9 +98,7 @@ class Redactor:
         self._secrets = "secrets" in redactions
         self._steps: list[Redact] = []
         if "personal" in redactions:
-            personal = PersonalData()
-            personal.check()
-            self._steps.append(personal)
+            self._steps.append(PersonalData())
         self._steps += [each for each in redactions if not isinstance(each, str)]
 
     def __call__(self, interaction: Interaction) -> Interaction:
@@ -166,7 +164,7 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     """Return those texts of a record that hold secrets, without these, by text and name."""
     texts = _texts(interaction)
     suspected = suspicions(_joined({text for text, _ in texts}))
-    found: dict[tuple[str, str], Sequence[Detection]] = {}
+    cleaned: dict[tuple[str, str], str] = {}
     known: dict[str, str] = {}
     for text, name in texts:
         if name and is_secret_under(name, text):
@@ -174,23 +172,19 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
         else:
             secrets = secrets_in(text, suspected)
         if secrets:
-            found[text, name] = secrets
+            cleaned[text, name] = redacted(text, secrets)
         for secret in secrets:
-            known.setdefault(text[secret.start : secret.end], secret.kind)
-    cleaned = {key: redacted(key[0], secrets) for key, secrets in found.items()}
-    again = {
-        value: kind
-        for value, kind in known.items()
-        if len(value) >= (MIN_KNOWN if any(map(str.isdigit, value)) else MIN_KNOWN_WORD)
-    }
-    if again:
-        values = sorted(list(again)[:MAX_KNOWN], key=len, reverse=True)
+            value = text[secret.start : secret.end]
+            if len(value) >= (MIN_KNOWN if any(map(str.isdigit, value)) else MIN_KNOWN_WORD):
+                known.setdefault(value, secret.kind)
+    if known:
+        values = sorted(list(known)[:MAX_KNOWN], key=len, reverse=True)
         anywhere = re.compile(
             r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, values)) + r")(?![A-Za-z0-9])"
         )
         for key in texts:
             text = cleaned.get(key, key[0])
-            cleaned[key] = anywhere.sub(lambda match: MARK.format(kind=again[match[0]]), text)
+            cleaned[key] = anywhere.sub(lambda match: MARK.format(kind=known[match[0]]), text)
     return cleaned
 
 

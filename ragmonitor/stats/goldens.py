@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ragmonitor.records import (
-    Estimate,
     GaugeValue,
     Interaction,
     Report,
@@ -220,7 +219,8 @@ class GoldenQuestions(Part):
         scores = {name: self._newest(name, since_s) for name in metrics.GOLDEN_EVALUATORS}
         scores["availability"] = [float(each.outcome == "answered") for each in newest]
         for name, values in scores.items():
-            level = _level(values)
+            squares = math.fsum(score * score for score in values)
+            level = mean_of_scores(len(values), math.fsum(values), squares)
             if level is not None:
                 of = {"evaluator": name, "judge": self._judge, "window": window}
                 yield from GaugeValue.interval(metrics.GOLDEN_SCORE, *level[:3], **of)
@@ -241,14 +241,7 @@ class GoldenQuestions(Part):
         if not rows:
             return {}
         rows.sort(key=lambda row: (row["outcome"] in ("answered", ""), row["change"]))
-        level = _level(self._newest(CORRECTNESS, since_s))
-        return {
-            "goldens": {
-                "questions": len(rows),
-                "answer_correctness": None if level is None else list(level[:3]),
-                "worst": rows[:MAX_SHOWN],
-            }
-        }
+        return {"goldens": {"worst": rows[:MAX_SHOWN]}}
 
     def _row(self, golden: str, question: _Question) -> dict[str, Any]:
         history = question.scores.get(CORRECTNESS)
@@ -262,12 +255,6 @@ class GoldenQuestions(Part):
             "expected": expected,
             "change": 0.0 if newest is None or expected is None else newest - expected,
         }
-
-
-def _level(scores: Sequence[float]) -> Estimate | None:
-    """Return the mean of scores with its interval; None: there was none."""
-    squares = math.fsum(score * score for score in scores)
-    return mean_of_scores(len(scores), math.fsum(scores), squares)
 
 
 def _version(interaction: Interaction) -> str:

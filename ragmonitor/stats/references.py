@@ -211,11 +211,10 @@ class ReferenceAnswers(Part):
 
     def rereads(self, since_s: float) -> tuple[Rereads, Rereads]:
         """Return the readings of fine answers since a moment, and those before it."""
-        flips: dict[bool, list[bool]] = {True: [], False: []}
-        for read in self._reads.rows.values():
-            flips[read.at_s >= since_s].append(read.flipped)
-        since, before = (Rereads(len(flips[side]), sum(flips[side])) for side in (True, False))
-        return since, before
+        reads = self._reads.rows.values()
+        since = [read.flipped for read in reads if read.at_s >= since_s]
+        before = [read.flipped for read in reads if read.at_s < since_s]
+        return Rereads(len(since), sum(since)), Rereads(len(before), sum(before))
 
     def waiting(self, since_s: float) -> int:
         """Return how many could still be read to explain a rise that began then."""

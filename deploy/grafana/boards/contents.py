@@ -389,18 +389,16 @@ INVESTIGATE = board(
     ),
     row(
         Words("Which answers", "哪些回答"),
-        for_each(
-            heatmap(
-                Words("How are scores distributed: $evaluator?", "分数如何分布：$evaluator？"),
-                "A second cloud at the bottom: something happened to some answers. A slow slide"
-                " of the whole cloud: drift. Each diamond is one answer: a click opens its"
-                " trace.",
-                "底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。"
-                "每个菱形是一条回答：点击打开链路。",
-                (SCORES, "{{le}}"),
-                unit="percentunit",
-            ),
-            "evaluator",
+        heatmap(
+            Words("How are scores distributed: $evaluator?", "分数如何分布：$evaluator？"),
+            "A second cloud at the bottom: something happened to some answers. A slow slide"
+            " of the whole cloud: drift. Each diamond is one answer: a click opens its"
+            " trace.",
+            "底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。"
+            "每个菱形是一条回答：点击打开链路。",
+            (SCORES, "{{le}}"),
+            unit="percentunit",
+            **for_each("evaluator"),
         ),
         stacked(
             Words("What went wrong with them?", "它们出了什么问题？"),
@@ -413,26 +411,21 @@ INVESTIGATE = board(
             (DIAGNOSED, "{{diagnosis}}"),
             width=24,
         ),
-        for_each(
-            lines(
-                Words(
-                    "Which group is surely worse, by $dimension?", "哪一组确实更差，按 $dimension？"
+        lines(
+            Words("Which group is surely worse, by $dimension?", "哪一组确实更差，按 $dimension？"),
+            "The lower end of each group's 95 % interval. One group alone: look at what is"
+            " special to it. All at once: at what they share.",
+            "各组幻觉率 95 % 区间的下限。只有一组变差：看它特有的东西；全部变差：看它们共有的。",
+            of(
+                shown(
+                    "ragmonitor_group_hallucination_rate_bound",
+                    f'{WINDOWED}, dimension="$dimension", bound="lower"',
+                    "service, group",
                 ),
-                "The lower end of each group's 95 % interval. One group alone: look at what is"
-                " special to it. All at once: at what they share.",
-                "各组幻觉率 95 % 区间的下限。只有一组变差：看它特有的东西；"
-                "全部变差：看它们共有的。",
-                of(
-                    shown(
-                        "ragmonitor_group_hallucination_rate_bound",
-                        f'{WINDOWED}, dimension="$dimension", bound="lower"',
-                        "service, group",
-                    ),
-                    "{{group}}",
-                ),
-                empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
+                "{{group}}",
             ),
-            "dimension",
+            empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
+            **for_each("dimension"),
         ),
     ),
     row(

@@ -182,7 +182,7 @@ def stat(
     )
 
 
-def heatmap(*texts_and_query: Any, unit: str) -> Json:
+def heatmap(*texts_and_query: Any, unit: str, **others: Any) -> Json:
     """Return a panel of a histogram over time, with its exemplars."""
     return panel(
         "heatmap",
@@ -190,14 +190,13 @@ def heatmap(*texts_and_query: Any, unit: str) -> Json:
         target={"range": True, "exemplar": True, "format": "heatmap"},
         defaults={"unit": unit},
         options={"yAxis": {"unit": unit}, "tooltip": {"mode": "single", "yHistogram": True}},
+        **others,
     )
 
 
-def for_each(made: Json, variable: str) -> Json:
-    """Return a panel that is drawn for each value of a variable, over the whole width."""
-    place = made["gridPos"] | {"w": COLUMNS}
-    repeated = {"repeat": variable, "repeatDirection": "h", "maxPerRow": 4}
-    return {**made, **repeated, "gridPos": place}
+def for_each(variable: str) -> Json:
+    """Return what a panel has that is drawn for each value of a variable, over the whole width."""
+    return {"width": COLUMNS, "repeat": variable, "repeatDirection": "h", "maxPerRow": 4}
 
 
 # --- boards ---------------------------------------------------------------------------------------

@@ -45,20 +45,13 @@ class AnsweringModel(BaseChatModel):
     def _stream(
         self, messages: list[BaseMessage], *_: Any, **options: Any
     ) -> Iterator[ChatGenerationChunk]:
-        prompt, reply = self._reply(messages)
+        prompt = "\n\n".join(str(message.text) for message in messages)
+        reply = self.respond(prompt)
         for piece in _PIECE.findall(reply):
             yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-        last = AIMessageChunk(content="", usage_metadata=_usage(prompt, reply))
-        yield ChatGenerationChunk(message=last)
-
-    def _reply(self, messages: list[BaseMessage]) -> tuple[str, str]:
-        prompt = "\n\n".join(str(message.text) for message in messages)
-        return prompt, self.respond(prompt)
-
-
-def _usage(prompt: str, reply: str) -> UsageMetadata:
-    inputs, outputs = len(prompt.split()), len(reply.split())
-    return UsageMetadata(input_tokens=inputs, output_tokens=outputs, total_tokens=inputs + outputs)
+        n, m = len(prompt.split()), len(reply.split())
+        usage = UsageMetadata(input_tokens=n, output_tokens=m, total_tokens=n + m)
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", usage_metadata=usage))
 
 
 class FunctionRetriever(BaseRetriever):

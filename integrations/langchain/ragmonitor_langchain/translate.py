@@ -7,7 +7,7 @@ else runs behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from langchain_core.documents import Document
@@ -73,16 +73,13 @@ def _keep_item(value: Any) -> Any:
     return value
 
 
-class LastPiece:
+class LastPiece(NamedTuple):
     """The last piece of a stream whose pieces LangChain cannot add up, plain dicts for one.
 
     It reports that piece as the output. Of a stream of one piece it is the whole.
     """
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 def named_documents(kept: Any) -> KeptDocuments | None:

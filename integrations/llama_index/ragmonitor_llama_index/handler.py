@@ -53,15 +53,12 @@ from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
-    note_answer,
     note_nodes,
     note_prompt,
     note_reply,
     note_sources,
     note_stop_event,
     note_tool_nodes,
-    note_tool_query,
-    note_tool_text,
     tags_in,
 )
 
@@ -438,7 +435,9 @@ def _called(role: Role, instance: Any, arguments: Mapping[str, Any]) -> tuple[Ru
     if role is _TOOL:
         with contextlib.suppress(Exception):  # a tool of the application's own may not say
             name = instance.metadata.name or name
-        return "tool", name, note_tool_query(arguments)
+        passed = (*arguments.get("args", ()), *arguments.get("kwargs", {}).values())
+        texts = (each for each in passed or arguments.values() if isinstance(each, str))
+        return "tool", name, next(texts, "")
     if role is _WORKFLOW:
         return "chain", name, arguments.get("start_event")
     if role is _SYNTHESIS:
@@ -463,7 +462,9 @@ def _given(run: Run, result: Any, recorder: Recorder) -> Any:
     if nodes:
         return note_nodes(nodes)
     called = getattr(result, "tool_name", None)
-    return note_tool_text(result) if called and recorder.is_retrieval_tool(called) else None
+    if not called or not recorder.is_retrieval_tool(called) or getattr(result, "is_error", False):
+        return None
+    return getattr(result, "content", None) or None
 
 
 def _is_reply(result: Any) -> bool:
@@ -514,7 +515,8 @@ def _returned(root: _Root, result: Any) -> None:
         else:
             root.end(whole=True, outputs=result.response_txt)
     elif not isinstance(result, StreamingAgentChatResponse):
-        answer = note_answer(result)
+        # As it is now: the application may change it.
+        answer = {**result} if isinstance(result, Mapping) else getattr(result, "response", result)
         root.end(whole=True, outputs=answer, asked=bool(answer) and root.asks)
     else:
         root.returned = True

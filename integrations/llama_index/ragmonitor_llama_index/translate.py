@@ -152,13 +152,6 @@ def note_reply(response: Any) -> NotedReply | None:
     return NotedReply(text, getattr(response, "raw", None), response.additional_kwargs)
 
 
-def note_answer(result: Any) -> Any:
-    """Return what holds the answer in an engine's or a workflow's result, as it is now."""
-    if isinstance(result, Mapping):
-        return dict(result)
-    return getattr(result, "response", result)
-
-
 _SAID = (ChatMessage, ChatResponse, CompletionResponse, Event)
 
 
@@ -181,12 +174,6 @@ def note_sources(result: Any) -> list[Any]:
     return nodes if isinstance(nodes, list) else []
 
 
-def note_tool_query(arguments: Mapping[str, Any]) -> str:
-    """Return the first text that a tool was called with."""
-    passed = (*arguments.get("args", ()), *arguments.get("kwargs", {}).values())
-    return next((v for v in passed or arguments.values() if isinstance(v, str)), "")
-
-
 def note_tool_nodes(output: Any) -> Sequence[Any]:
     """Return the nodes that a tool retrieved, with a retriever of LlamaIndex's or without."""
     raw = getattr(output, "raw_output", None)
@@ -195,13 +182,6 @@ def note_tool_nodes(output: Any) -> Sequence[Any]:
     if isinstance(raw, list):
         return raw if raw and isinstance(raw[0], (NodeWithScore, BaseNode)) else ()
     return note_sources(raw)
-
-
-def note_tool_text(output: Any) -> str | None:
-    """Return the text that a tool gave to the model; None if it is an error's, or none."""
-    if output is None or getattr(output, "is_error", False):
-        return None
-    return getattr(output, "content", None) or None
 
 
 def tags_in(tags: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -36,7 +36,7 @@ def test_a_library_that_is_missing_is_told_when_the_monitor_is_built(monkeypatch
 @installed
 def test_names_without_a_model_are_warned_of(caplog):
     """Patterns find numbers and addresses; that names stay is said once, with the remedy."""
-    PersonalData().check()
+    PersonalData()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "spacy download zh_core_web_sm" in caplog.text
 
