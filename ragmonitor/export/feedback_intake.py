@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from email.message import Message
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ class FeedbackIntake:
         refusal = self._access.refusal(headers)
         if refusal is not None:
             error = refusal.body.decode().partition("\n")[0]
-            return json_reply({"error": error}, status=refusal.status, headers=refusal.headers)
+            return replace(_said(refusal.status, error), headers=refusal.headers)
         if headers.get_content_type() != "application/json":
             return _said(415, "feedback is application/json")
         try:
