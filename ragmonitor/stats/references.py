@@ -145,11 +145,10 @@ class ReferenceAnswers(Part):
         if not known:
             return ()
         wanted = [] if since_s is None else self._unread(since_s)[:BATCH]
-        if not wanted:
-            wanted = self._of_the_day(known)
-        pause_s = INQUIRY_S if since_s is not None and wanted else PAUSE_S
+        pause_s = INQUIRY_S if wanted else PAUSE_S
+        wanted = wanted or self._of_the_day(known)
         try:
-            if not wanted or not self._takes_turn(now_s, pause_s):
+            if not self._takes_turn(now_s, pause_s):
                 return ()
         except StoreUnavailableError:
             return ()
