@@ -37,8 +37,8 @@ json_flag = partial(flag, "--json", "One JSON object on standard output.")
 output_option = partial(option, None, "Write here, not to standard output.", "--output", "-o")
 language_option = partial(option, "en", "English or Chinese.", "--language")
 api_base_option = partial(option, None, "Address of an OpenAI-compatible server for the judge.")
-budget_usd_option = partial(option, None, "Maximum cost of this run in US dollars.", min=0.0)
-budget_tokens_option = partial(option, None, "Maximum tokens of this run.", min=0)
+budget_usd_option = partial(option, None, "Maximum cost in US dollars.", min=0.0)
+budget_tokens_option = partial(option, None, "Maximum tokens.", min=0)
 service_option = partial(option, None, "Service name (default: from settings).")
 address_option = partial(
     option,

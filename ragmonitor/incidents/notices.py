@@ -126,8 +126,8 @@ def _plugin(url: str, n: int) -> Any:
             plugin = None
     if plugin is None:
         raise SettingsError(
-            f"alarms.notify: number {n} is no address of a service that apprise knows, such as "
-            "slack://TOKEN_A/TOKEN_B/TOKEN_C; docs/causes.md has examples"
+            f"alarms.notify: number {n} is no address that apprise takes: no service of that name, "
+            "or tokens that are none of that service's; docs/causes.md has examples"
         )
     return plugin
 
