@@ -120,7 +120,8 @@ def test_hours_from_a_time_to_the_same_say_neither():
 
 def test_a_field_without_a_value_says_neither():
     """Null is no `false`: what is said of it is in no chunk, whichever it is."""
-    for answer in ("It has parking.", "They have parking.", "Parking is not available."):
+    said = ["It has parking.", "They have parking.", "It does not provide parking."]
+    for answer in (*said, "Parking is not available."):
         sentence = only(answer)
         assert (sentence.verdict, sentence.reasons[-2:]) == (ABSENT, ("field", "parking: null"))
     assert only("It is open on Sundays.").reasons[-2:] == ("field", "hours.Sunday: null")

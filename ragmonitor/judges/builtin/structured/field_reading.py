@@ -87,6 +87,8 @@ class Clause:
         if not text.isascii():
             self.tokens = sorted([*self.tokens, *_chinese_tokens(text, span, table)], key=_START)
         self.keys = {token.key for token in self.tokens}
+        if _NOT_TOLD.search(self.own):
+            self.keys.add("unknown")
         begin, end = (bisect_left(content, at, key=_AT) for at in span)
         content = content[begin:end]
         self.times = hours.times(content)
@@ -149,6 +151,9 @@ class Clause:
         return None
 
 
+_NOT_TOLD: Final = lazy_pattern(
+    r"\bnot? (?:mentioned|specified|listed|provided|stated|known)\b"  # not `does not provide`
+)
 _START: Final = attrgetter("start")
 _AT: Final = attrgetter("at")
 

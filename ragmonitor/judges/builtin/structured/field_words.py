@@ -52,8 +52,7 @@ many: lot_of
 about: up_to|at_least|at_most
 without: lack|disabled|unavailable|prohibited|forbidden|banned|disallowed|missing|excluded|neither
 without: turn_off|switch_off|rather_than|instead_of|禁止|谢绝|关闭|停用
-unknown: unclear|unspecified|not_mention|no_mention|not_specify|not_list|not_provide|not_state
-unknown: not_know|未提及|没有提到|未说明|未知|不清楚|未注明
+unknown: unclear|unspecified|未提及|没有提到|未说明|未知|不清楚|未注明
 """
 
 
